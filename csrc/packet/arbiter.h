@@ -72,17 +72,17 @@ class Arbiter : public Base {
   // Returns the same by age or by arrival. Of equal packets, that of the first queue comes first. By age, a packet that
   // has not left its NIC comes last.
   DEVICE int32_t first_come(Port& port, int64_t now, int64_t& soonest, bool& waits) {
-    int32_t found = kNone;
+    int32_t best = kNone;
     int64_t first = kNever;
     find_queue(port, 0, port.queues, [&](int32_t place, const Queue& queue) {
       const int64_t since = queue.ready > now ? 0 : has_waited_since(queue);
       if (since >= first || !can_send(queue, now, soonest, waits)) return false;
       first = since;
-      found = place + 1;
+      best = place + 1;
       return false;
     });
-    if ((found != kNone && !by_arrival()) || !nic_can_send(port, now, soonest, waits)) return found;
-    return found == kNone || s_.sender[port.first].time <= first ? 0 : found;
+    if ((best != kNone && !by_arrival()) || !nic_can_send(port, now, soonest, waits)) return best;
+    return best == kNone || s_.sender[port.first].time <= first ? 0 : best;
   }
 
   // Returns the time by which heads are compared: when the head left its NIC, or when it came to the port. (The head of

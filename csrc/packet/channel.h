@@ -28,42 +28,42 @@ struct alignas(64) Channel {
   int64_t since;           // ps
   int64_t more_time;       // ps, when the first credit of its calendar is back, kNever: there is none
   int32_t room;            // flits that are free, as the sender knows it
-  int32_t least;           // flits, the least room there was in the last interval (of all time where there are none)
-  int32_t listed;          // slots in its calendar
+  int32_t least_room;      // flits, the least room there was in the last interval (of all time where there are none)
+  int32_t calendar_slots;  // slots in its calendar
   uint16_t flits;          // of each credit that is here
-  uint8_t held;            // bit i: back[i] is a credit
+  uint8_t valid;           // bit i: back[i] is a credit
   bool starved;            // a packet waits for room
   int32_t back[kCredits];  // ps after `since`
 
   // Takes those that are here and back by `now`. No branch depends on their times: it would be hard to predict.
   INLINED_ON_CPU void take(int64_t now) {
     const int64_t passed = now - since;
-    const uint32_t found = six_at_most(back, passed < kLongest ? static_cast<int32_t>(passed) : kLongest) & held;
-    room += few_bits(found) * flits;
-    held = static_cast<uint8_t>(held & ~found);
+    const uint32_t returned = six_at_most(back, passed < kLongest ? static_cast<int32_t>(passed) : kLongest) & valid;
+    room += few_bits(returned) * flits;
+    valid = static_cast<uint8_t>(valid & ~returned);
   }
 
   // Keeps a credit here, if it can. No one asks for what was back before `begin` any more.
-  DEVICE bool keep(int32_t of, int64_t time, int64_t begin) {
-    if (held == 0) {
+  DEVICE bool store(int32_t credit_flits, int64_t time, int64_t begin) {
+    if (valid == 0) {
       since = begin;
-      flits = static_cast<uint16_t>(of);
+      flits = static_cast<uint16_t>(credit_flits);
     }
     const int64_t after = time - since;
-    if (held == kAll || of != flits || after >= kLongest) return false;
-    const int32_t place = lowest_bit(~uint64_t{held});
+    if (valid == kAll || credit_flits != flits || after >= kLongest) return false;
+    const int32_t place = lowest_bit(~uint64_t{valid});
     back[place] = static_cast<int32_t>(after);
-    held = static_cast<uint8_t>(held | 1 << place);
+    valid = static_cast<uint8_t>(valid | 1 << place);
     return true;
   }
 
   // Copies the credits of a slot here if there are none, and returns whether it did. They are back after `begin`.
   DEVICE bool copy(const CreditGroup& credits, int64_t ready, int64_t begin) {
     const int64_t later = ready - begin;
-    if (held != 0 || later > kLongest / 2 || credits.flits > 0xffff) return false;
+    if (valid != 0 || later > kLongest / 2 || credits.flits > 0xffff) return false;
     since = begin;
     flits = static_cast<uint16_t>(credits.flits);
-    held = static_cast<uint8_t>(~four_equal(credits.back, CreditGroup::kNoCredit) & 0xf);
+    valid = static_cast<uint8_t>(~four_equal(credits.back, CreditGroup::kNoCredit) & 0xf);
     for (int32_t i = 0; i < 4; ++i)
       back[i] = static_cast<int32_t>(static_cast<uint32_t>(credits.back[i]) + static_cast<uint32_t>(later));
     return true;
@@ -72,7 +72,7 @@ struct alignas(64) Channel {
   // Counts times from `begin` on. All that was back by then must have been taken.
   DEVICE void count_from(int64_t begin) {
     for (int32_t i = 0; i < kCredits; ++i)
-      if (held >> i & 1) back[i] -= static_cast<int32_t>(begin - since);
+      if (valid >> i & 1) back[i] -= static_cast<int32_t>(begin - since);
     since = begin;
   }
 
@@ -80,7 +80,7 @@ struct alignas(64) Channel {
   DEVICE int64_t first_time() const {
     int64_t first = more_time;
     for (int32_t i = 0; i < kCredits; ++i)
-      if (held >> i & 1 && since + back[i] < first) first = since + back[i];
+      if (valid >> i & 1 && since + back[i] < first) first = since + back[i];
     return first;
   }
 

@@ -103,11 +103,11 @@ class Core {
 
   // Returns the same time, without latencies.
   DEVICE int64_t head_time(const Port& port, const Port& next, int32_t size) const {
-    const int64_t taken = size == full_ ? port.full_time : time(port, size);
-    if (!b_.model.cut_through) return taken;
+    const int64_t duration = size == full_ ? port.full_time : time(port, size);
+    if (!b_.model.cut_through) return duration;
     const int64_t flit = time(port, 1);
     if (next.byte_time >= port.byte_time) return flit;
-    const int64_t without_gap = taken - (size == full_ ? next.full_time : time(next, size));
+    const int64_t without_gap = duration - (size == full_ ? next.full_time : time(next, size));
     return flit > without_gap ? flit : without_gap;
   }
 

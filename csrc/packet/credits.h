@@ -57,8 +57,8 @@ class Credits : public Base {
 
   // Returns the days of a channel.
   DEVICE Calendar calendar_of(const Channel& c) const {
-    const int64_t *const days = b_.ports.channel_days + channel_, *const own = days + (&c - s_.channel);
-    return {static_cast<int32_t>(own[0] - days[0]), static_cast<int32_t>(own[1] - own[0]), c.credit_delay};
+    const int64_t *const days = b_.ports.channel_days + channel_, *const row = days + (&c - s_.channel);
+    return {static_cast<int32_t>(row[0] - days[0]), static_cast<int32_t>(row[1] - row[0]), c.credit_delay};
   }
 
   // Takes the credits of the calendar that are back by `now`, and sets `more_time` to the time of the next credit: it
@@ -68,7 +68,7 @@ class Credits : public Base {
     const int64_t begin = now < begin_ ? now : begin_;  // depths over time are written up to a time before `begin_`
     int64_t first = kNever, number = calendar.number(c.more_time);
     const int64_t end = number + calendar.days();
-    for (; c.listed > 0 && number < end && number <= calendar.number(first); ++number) {
+    for (; c.calendar_slots > 0 && number < end && number <= calendar.number(first); ++number) {
       int32_t* at = &s_.day[calendar.index(number)];
       while (*at != kNone) {
         const int32_t i = *at;
@@ -77,7 +77,7 @@ class Credits : public Base {
         const int32_t next = slot.credits.first();
         if (next == CreditGroup::kNoCredit || c.copy(slot.credits, slot.ready, begin)) {
           *at = slot.credits.next;
-          --c.listed;
+          --c.calendar_slots;
           free_slot(i);
         } else {
           first = slot.ready + next < first ? slot.ready + next : first;
@@ -93,35 +93,35 @@ class Credits : public Base {
   DEVICE void reserve_room(Channel& c, int32_t flits, int64_t now) {
     c.starved = false;
     c.room -= flits;
-    if (c.room < c.least) {
+    if (c.room < c.least_room) {
       collect(c, now);
-      if (c.room < c.least) c.least = c.room;
+      if (c.room < c.least_room) c.least_room = c.room;
     }
   }
 
-  // A packet has left the channel: its last flit was gone at `gone`.
-  DEVICE void return_credit(int32_t channel, int32_t flits, int64_t gone) {
+  // A packet has left the channel: its last flit was gone at `left_at`.
+  DEVICE void return_credit(int32_t channel, int32_t flits, int64_t left_at) {
     if constexpr (!Region::kAlone) {
       if (!region_.template has<&Cut::channel>(channel)) {
-        region_.template mail_for<&Cut::channel>(channel).credits.push_back({gone, channel, flits});
+        region_.template mail_for<&Cut::channel>(channel).credits.push_back({left_at, channel, flits});
         return;
       }
     }
-    return_credit(s_.channel[channel], flits, gone);
+    return_credit(s_.channel[channel], flits, left_at);
   }
 
-  INLINED_ON_CPU void return_credit(Channel& c, int32_t flits, int64_t gone) {
-    const int64_t back = gone + c.credit_delay;
-    if (c.listed > Channel::kFewSlots || !c.keep(flits, back, begin_)) list_credit(c, flits, back);
+  INLINED_ON_CPU void return_credit(Channel& c, int32_t flits, int64_t left_at) {
+    const int64_t back = left_at + c.credit_delay;
+    if (c.calendar_slots > Channel::kFewSlots || !c.store(flits, back, begin_)) list_credit(c, flits, back);
     if (c.starved) wake(port_of(&c - s_.channel), back);
   }
 
   // Adds a credit that has no place in the cache line of its channel to the calendar.
   CALLED_ON_CPU void list_credit(Channel& c, int32_t flits, int64_t back) {
-    if (c.listed == 0) {
+    if (c.calendar_slots == 0) {
       collect(c, begin_);  // the sender is as far, at least
       if (back - c.since >= Channel::kLongest) c.count_from(begin_);
-      if (c.keep(flits, back, begin_)) return;
+      if (c.store(flits, back, begin_)) return;
     }
     const Calendar calendar = calendar_of(c);
     const int64_t begin = calendar.begin(back);
@@ -133,7 +133,7 @@ class Credits : public Base {
       s_.slot[slot].credits = {
           {time, CreditGroup::kNoCredit, CreditGroup::kNoCredit, CreditGroup::kNoCredit}, flits, day};
       day = slot;
-      ++c.listed;
+      ++c.calendar_slots;
     }
     if (back < c.more_time) c.more_time = back;  // taking a slot may have collected
   }
@@ -142,8 +142,8 @@ class Credits : public Base {
   template <class F>
   DEVICE void for_each_credit(const Channel& c, const F& f) const {
     for (int32_t i = 0; i < Channel::kCredits; ++i)
-      if (c.held >> i & 1) f(c.since + c.back[i], int32_t{c.flits});
-    if (c.listed == 0) return;
+      if (c.valid >> i & 1) f(c.since + c.back[i], int32_t{c.flits});
+    if (c.calendar_slots == 0) return;
     const Calendar calendar = calendar_of(c);
     for (int32_t day = 0; day < calendar.days(); ++day)
       for (int32_t i = s_.day[calendar.index(day)]; i != kNone; i = s_.slot[i].credits.next)
@@ -154,7 +154,7 @@ class Credits : public Base {
   // All credits of a channel come back later by this much. `begin_` is later by it already.
   DEVICE void delay_credits(Channel& c, int64_t by) {
     c.since += by;
-    if (c.listed == 0) return;
+    if (c.calendar_slots == 0) return;
     const Calendar calendar = calendar_of(c);
     int32_t all = kNone;
     for (int32_t day = 0; day < calendar.days(); ++day) {
@@ -165,7 +165,7 @@ class Credits : public Base {
         all = slot;
       }
     }
-    c.listed = 0;
+    c.calendar_slots = 0;
     c.more_time = kNever;
     while (all != kNone) {
       const Slot slot = s_.slot[all];
@@ -177,7 +177,7 @@ class Credits : public Base {
   }
 
   // Returns the most flits that were taken in the interval that has begun last (depths.h).
-  DEVICE int32_t most_taken(int32_t c) const { return b_.ports.buffer[channel_ + c] - s_.channel[c].least; }
+  DEVICE int32_t max_taken(int32_t c) const { return b_.ports.buffer[channel_ + c] - s_.channel[c].least_room; }
 
   // Returns a slot for a packet, or for credits.
   DEVICE int32_t take_slot() {
@@ -201,16 +201,16 @@ class Credits : public Base {
   // There were `flits` in the interval.
   DEVICE void remember_taken(int32_t c, int32_t flits) {
     const int32_t room = b_.ports.buffer[channel_ + c] - flits;
-    if (room < s_.channel[c].least) s_.channel[c].least = room;
+    if (room < s_.channel[c].least_room) s_.channel[c].least_room = room;
   }
 
   // Another interval begins at `now`.
   DEVICE void begin_taken(int32_t c, int64_t now) {
     Channel& channel = s_.channel[c];
     int32_t& fullest = b_.out.fullest[channel_ + c];
-    if (most_taken(c) > fullest) fullest = most_taken(c);
+    if (max_taken(c) > fullest) fullest = max_taken(c);
     collect(channel, now);
-    channel.least = channel.room;
+    channel.least_room = channel.room;
   }
 
   int32_t free_slot_ = kNone, slots_ = 0;  // list of free slots; slots from this number on have never been taken

@@ -28,13 +28,13 @@ struct Flow {
     SwiftWindow swift;
     HpccWindow hpcc;
   };
-  int64_t earliest;     // ps, when the next packet may leave
-  int64_t quiet;        // ps, until when its receiver says nothing of marks
-  int64_t again, last;  // packets to be sent again, of the full size and not
-  int64_t resent;       // packets that were
-  int64_t pulled;       // packets that the receiver has let it send besides those that were lost
-  int32_t allowed;      // packets that it may still send
-  bool waits;           // for its turn at the NIC
+  int64_t earliest;               // ps, when the next packet may leave
+  int64_t quiet;                  // ps, until when its receiver says nothing of marks
+  int64_t lost_full, lost_short;  // packets to be sent again, of the full size and not of it
+  int64_t resent;                 // packets that were
+  int64_t pulled;                 // packets that the receiver has let it send besides those that were lost
+  int32_t allowed;                // packets that it may still send
+  bool waits;                     // for its turn at the NIC
 };
 
 // The packets that wait for a port where packets can be lost or marked.
@@ -42,13 +42,13 @@ struct Lane {
   int64_t arrives;  // ps, when the next packet comes
   int64_t pulls;    // ps, when the receiver whose first interface it is lets the next packet be sent
   int64_t lost, marked;
-  int32_t waiting;  // flits
-  int32_t sending;  // flits of the packet that it sends, until it is free
-  int32_t most;     // flits that waited
+  int32_t waiting;      // flits
+  int32_t sending;      // flits of the packet that it sends, until it is free
+  int32_t max_waiting;  // flits that waited
 };
 
 // The packets of a queue that have not come yet, which follow those that have.
-struct Coming {
+struct InFlight {
   int64_t time;  // ps, of the first
   int32_t before, first;
 };

@@ -74,34 +74,34 @@ class LookAhead {
   }
 
   void begin_window() {
-    for (Candidates& one : candidates_) one.entries = 0;
+    for (Candidates& options : candidates_) options.entries = 0;
   }
 
   // Fetches what routers will read of the next packets.
   void at_arrivals(const Arrivals& arrivals) {
-    if (const Arrival* const one = arrivals.ahead(24)) {
-      prefetch(&s_.slot[one->slot]);
-      prefetch(&s_.input[one->channel]);
-      prefetch(&s_.channel[one->channel]);
+    if (const Arrival* const arrival = arrivals.ahead(24)) {
+      prefetch(&s_.slot[arrival->slot]);
+      prefetch(&s_.input[arrival->channel]);
+      prefetch(&s_.channel[arrival->channel]);
     }
-    if (const Arrival* const one = arrivals.ahead(18)) {
-      const int32_t task = s_.slot[one->slot].packet.task;
+    if (const Arrival* const arrival = arrivals.ahead(18)) {
+      const int32_t task = s_.slot[arrival->slot].packet.task;
       prefetch(&s_.message[task]);
-      if (tasks_.repeats() && s_.input[one->channel].level == kUp) tasks_.look_at(task);
+      if (tasks_.repeats() && s_.input[arrival->channel].level == kUp) tasks_.look_at(task);
     }
-    if (const Arrival* const one = arrivals.ahead(12)) find(candidates(arrivals, 12), *one);
+    if (const Arrival* const arrival = arrivals.ahead(12)) find(candidates(arrivals, 12), *arrival);
     if (arrivals.ahead(8)) {
-      Candidates& found = candidates(arrivals, 8);
-      for (int32_t i = 0; i < found.entries; ++i) {
-        found.port[i] = addresses_.port(*found.entry[i], 0);
-        at_port(found.port[i]);
-        at_output(found.port[i]);
+      Candidates& options = candidates(arrivals, 8);
+      for (int32_t i = 0; i < options.entries; ++i) {
+        options.port[i] = addresses_.port(*options.entry[i], 0);
+        at_port(options.port[i]);
+        at_output(options.port[i]);
       }
     }
-    if (const Arrival* const one = arrivals.ahead(4)) {
-      const Candidates& found = candidates(arrivals, 4);
-      for (int32_t i = 0; i < found.entries; ++i) {
-        const int32_t after = channel_after(s_.input[one->channel], s_.output[found.port[i]]);
+    if (const Arrival* const arrival = arrivals.ahead(4)) {
+      const Candidates& options = candidates(arrivals, 4);
+      for (int32_t i = 0; i < options.entries; ++i) {
+        const int32_t after = channel_after(s_.input[arrival->channel], s_.output[options.port[i]]);
         if (after != kNone) prefetch(&s_.channel[after]);
       }
     }
@@ -116,21 +116,21 @@ class LookAhead {
 
   // Fetches the channels of the packet that a port will send, or its sender.
   void at_first_packet(int32_t p) const {
-    const int32_t only = s_.output[p].only, coming = s_.port[p].coming;
+    const int32_t only = s_.output[p].only, scheduled = s_.port[p].scheduled;
     if (only != kNone) {
       prefetch(&s_.channel[s_.queue[only].channel]);
       if (s_.queue[only].after != kNone) prefetch(&s_.channel[s_.queue[only].after]);
-    } else if (coming != kNone) {
-      prefetch(&s_.sender[coming]);
+    } else if (scheduled != kNone) {
+      prefetch(&s_.sender[scheduled]);
     }
   }
 
   // Fetches the message and the channel of the packet that a NIC will send.
   void at_its_channel(int32_t p) const {
-    const int32_t coming = s_.port[p].coming;
-    if (s_.output[p].only != kNone || coming == kNone) return;
-    prefetch(&s_.message[s_.sender[coming].task]);
-    if (s_.sender[coming].channel != kNone) prefetch(&s_.channel[s_.sender[coming].channel]);
+    const int32_t scheduled = s_.port[p].scheduled;
+    if (s_.output[p].only != kNone || scheduled == kNone) return;
+    prefetch(&s_.message[s_.sender[scheduled].task]);
+    if (s_.sender[scheduled].channel != kNone) prefetch(&s_.channel[s_.sender[scheduled].channel]);
   }
 
  private:
@@ -146,20 +146,20 @@ class LookAhead {
     return candidates_[static_cast<uint64_t>(arrivals.number() + ahead) % 16];
   }
 
-  void find(Candidates& found, const Arrival& one) const {
-    const Packet& packet = s_.slot[one.slot].packet;
+  void find(Candidates& options, const Arrival& arrival) const {
+    const Packet& packet = s_.slot[arrival.slot].packet;
     const Message& message = s_.message[packet.task];
-    found.entries = 0;
+    options.entries = 0;
     const auto add = [&](int32_t step) {
-      const int32_t* const entry = addresses_.next(one.router, message.endpoint, message.router, step);
-      found.entry[found.entries++] = entry;
+      const int32_t* const entry = addresses_.next(arrival.router, message.endpoint, message.router, step);
+      options.entry[options.entries++] = entry;
       prefetch(entry);
     };
-    const bool begins = s_.input[one.channel].level == kUp;
-    if (!begins && !addresses_.is_at_middle(one.router, packet.step)) return add(packet.step);
-    const Steps drawn = begins ? addresses_.drawn_steps(one.router, message.router, words(packet, kAtSource))
-                               : Steps{addresses_.drawn_direct(words(packet, kAtMiddle)), kNone};
-    for (const int32_t step : {drawn.direct, drawn.around}) {
+    const bool begins = s_.input[arrival.channel].level == kUp;
+    if (!begins && !addresses_.is_at_middle(arrival.router, packet.step)) return add(packet.step);
+    const Steps steps = begins ? addresses_.draw_steps(arrival.router, message.router, words(packet, kAtSource))
+                               : Steps{addresses_.draw_direct(words(packet, kAtMiddle)), kNone};
+    for (const int32_t step : {steps.direct, steps.around}) {
       if (step == kNone) continue;
       add(step);
       if (addresses_.cables > 1) add(addresses_.by_next_cable(step));

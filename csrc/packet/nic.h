@@ -18,7 +18,7 @@ template <class Base>
 class Nic : public Base {
  public:
   using Base::addresses_, Base::b_, Base::full_, Base::messages_, Base::region_, Base::root_, Base::s_, Base::task_,
-      Base::tasks_, Base::by_address, Base::drawn, Base::has_room, Base::self, Base::size_of;
+      Base::tasks_, Base::by_address, Base::draw_row, Base::has_room, Base::self, Base::size_of;
   using Base::Base;
   using typename Base::Region;
 
@@ -33,12 +33,12 @@ class Nic : public Base {
 
   DEVICE void begin_message(int32_t task) {
     const int64_t bytes = b_.tasks.bytes[task_ + task], packets = (bytes + b_.model.size - 1) / b_.model.size;
-    const auto rest = static_cast<int32_t>(bytes % b_.model.size);
+    const auto tail_bytes = static_cast<int32_t>(bytes % b_.model.size);
     const int32_t first = b_.tasks.first_root[task_ + task], roots = b_.tasks.roots[task_ + task];
     const bool addressed = by_address() && roots > 0;
     const int32_t endpoint = addressed ? b_.paths.root_next[root_ + first] : kNone;
     const int32_t router = addressed ? addresses_.router_of(endpoint) : kNone;
-    s_.message[task] = {packets, 0, rest, (rest + b_.model.flit - 1) / b_.model.flit, endpoint, router};
+    s_.message[task] = {packets, 0, tail_bytes, (tail_bytes + b_.model.flit - 1) / b_.model.flit, endpoint, router};
     for (int32_t root = first; root < first + roots; ++root) {
       const int64_t row = root_ + root;
       s_.sender[s_.first_sender[task] + root - first] = {kNever,
@@ -52,7 +52,7 @@ class Nic : public Base {
                                                          b_.paths.root_channel[row],
                                                          b_.paths.root_next[row],
                                                          kNone,
-                                                         rest != 0};
+                                                         tail_bytes != 0};
     }
   }
 
@@ -94,8 +94,8 @@ class Nic : public Base {
     do {
       ++sender.number;
     } while (sender.roots > 1 && sender.number < sender.packets &&
-             drawn(b_.paths.root_bound + root_, b_.tasks.first_root[task_ + sender.task], sender.task, sender.number,
-                   kAtNic) != sender.root);
+             draw_row(b_.paths.root_bound + root_, b_.tasks.first_root[task_ + sender.task], sender.task, sender.number,
+                      kAtNic) != sender.root);
     return sender.number < sender.packets;
   }
 
@@ -105,12 +105,12 @@ class Nic : public Base {
     const int32_t p = sender.port;
     Port& port = s_.port[p];
     sender.time = time;
-    int32_t* at = &port.coming;  // by time, then sender
-    if (port.coming != kNone && comes_before(port.last_coming, i)) at = &s_.sender[port.last_coming].next;
+    int32_t* at = &port.scheduled;  // by time, then sender
+    if (port.scheduled != kNone && comes_before(port.last_scheduled, i)) at = &s_.sender[port.last_scheduled].next;
     while (*at != kNone && comes_before(*at, i)) at = &s_.sender[*at].next;
     sender.next = *at;
     *at = i;
-    if (sender.next == kNone) port.last_coming = i;
+    if (sender.next == kNone) port.last_scheduled = i;
     port.occupied |= 1;
     if (time < s_.next[p]) s_.next[p] = time;
   }
@@ -148,13 +148,13 @@ class Nic : public Base {
 
   // Returns whether the NIC can send a packet at `now`; if not, lowers `soonest` to when it may have one.
   DEVICE bool nic_can_send(Port& port, int64_t now, int64_t& soonest, bool& waits) {
-    while (port.coming != kNone && s_.sender[port.coming].time <= now) {
-      const int32_t i = port.coming;
-      port.coming = s_.sender[i].next;
+    while (port.scheduled != kNone && s_.sender[port.scheduled].time <= now) {
+      const int32_t i = port.scheduled;
+      port.scheduled = s_.sender[i].next;
       append(port, i);
     }
     if (port.first == kNone) {
-      if (port.coming != kNone && s_.sender[port.coming].time < soonest) soonest = s_.sender[port.coming].time;
+      if (port.scheduled != kNone && s_.sender[port.scheduled].time < soonest) soonest = s_.sender[port.scheduled].time;
       return false;
     }
     waits = true;
@@ -180,7 +180,7 @@ class Nic : public Base {
     self().send_next(port, i, packet, now);
     if (port.first != kNone)
       prefetch(&s_.sender[port.first]);
-    else if (port.coming == kNone)
+    else if (port.scheduled == kNone)
       port.occupied &= ~uint64_t{1};
     return packet;
   }

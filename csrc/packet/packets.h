@@ -11,7 +11,7 @@ namespace topoflow::BACKEND {
 int64_t packets(const PacketBatch& batch) {
   using namespace packet;
 #ifndef TOPOFLOW_ON_GPU
-  if (Sharing sharing(batch); sharing.is_wanted()) {
+  if (Sharing sharing(batch); sharing.is_worthwhile()) {
     try {
       return sharing.run();
     } catch (const std::bad_alloc&) {  // before a thread has begun; without parts it may fit

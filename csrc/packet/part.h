@@ -58,7 +58,7 @@ struct Whole {
   DEVICE int32_t first_router() const { return 0; }
   DEVICE int32_t end_router(int32_t routers) const { return routers; }
 
-  template <int32_t Cut::* kWhat>
+  template <int32_t Cut::* kMember>
   DEVICE static bool has(int32_t) {
     return true;
   }
@@ -77,7 +77,7 @@ struct Whole {
 #ifndef TOPOFLOW_ON_GPU
 
 struct Credit {
-  int64_t gone;  // ps, when the packet has left the buffer
+  int64_t left_at;  // ps, when the packet has left the buffer
   int32_t channel, flits;
 };
 
@@ -95,25 +95,25 @@ struct Partition {
       : parts(parts),
         cuts(static_cast<size_t>(parts) + 1),
         follower(batch.tasks.task_offsets[world + 1] - batch.tasks.task_offsets[world]),
-        apart(follower.size(), 0),
+        is_split(follower.size(), 0),
         tasks_before(static_cast<size_t>(parts) + 1),
         mail(static_cast<size_t>(parts) * parts) {
     for (int32_t part = 0; part <= parts; ++part) cuts[part] = cut(batch, world, part);
     share_tasks(batch, world);
-    if (batch.address.routing[world] == kByPaths) find_apart(batch, world);  // by address a server has one last port
+    if (batch.address.routing[world] == kByPaths) find_split(batch, world);  // by address a server has one last port
   }
 
-  template <int32_t Cut::* kWhat>
+  template <int32_t Cut::* kMember>
   int32_t part_of(int32_t i) const {
     int32_t part = 0;
-    while (cuts[part + 1].*kWhat <= i) ++part;
+    while (cuts[part + 1].*kMember <= i) ++part;
     return part;
   }
 
   const int32_t parts;
   std::vector<Cut> cuts;
   std::vector<int16_t> follower;      // the part that follows each task
-  std::vector<char> apart;            // whether packets of its message may arrive in several parts
+  std::vector<char> is_split;         // whether packets of its message may arrive in several parts
   std::vector<int64_t> tasks_before;  // how many the parts before each follow
   std::vector<Mail> mail;             // from each part to each
 
@@ -154,15 +154,15 @@ struct Partition {
     std::partial_sum(tasks_before.begin(), tasks_before.end(), tasks_before.begin());
   }
 
-  void find_apart(const PacketBatch& b, int32_t world) {
+  void find_split(const PacketBatch& b, int32_t world) {
     const int64_t row = b.tasks.task_offsets[world], root = b.paths.root_offsets[world];
     Ends ends(*this, b, world);
-    for (size_t t = 0; t < apart.size(); ++t) {
+    for (size_t t = 0; t < is_split.size(); ++t) {
       int32_t part = kNone;
       for (int64_t r = root + b.tasks.first_root[row + t];
            r < root + b.tasks.first_root[row + t] + b.tasks.roots[row + t]; ++r)
         part = Ends::either(part, ends.of(b.paths.root_port[r], b.paths.root_channel[r], b.paths.root_next[r]));
-      apart[t] = part == Ends::kSeveral;
+      is_split[t] = part == Ends::kSeveral;
     }
   }
 
@@ -176,7 +176,7 @@ struct Partition {
           b_(b),
           edge_(b.paths.edge_offsets[world]),
           branch_(b.paths.branch_edges + b.paths.branch_offsets[world]),
-          known_(b.paths.edge_offsets[world + 1] - edge_, kUnknown) {}
+          part_of_edge_(b.paths.edge_offsets[world + 1] - edge_, kUnknown) {}
 
     // `port` sends into `channel` (kNone: it is the last one), and `next` follows (batch.h).
     int32_t of(int32_t port, int32_t channel, int32_t next) {
@@ -199,16 +199,16 @@ struct Partition {
 
     int32_t of_edge(int32_t edge) {
       const int64_t row = edge_ + edge;
-      if (known_[edge] == kUnknown)
-        known_[edge] = of(b_.paths.edge_port[row], b_.paths.edge_channel[row], b_.paths.edge_next[row]);
-      return known_[edge];
+      if (part_of_edge_[edge] == kUnknown)
+        part_of_edge_[edge] = of(b_.paths.edge_port[row], b_.paths.edge_channel[row], b_.paths.edge_next[row]);
+      return part_of_edge_[edge];
     }
 
     const Partition& all_;
     const PacketBatch& b_;
     int64_t edge_;           // the first of the world
     const int64_t* branch_;  // [K+1] where its branches begin
-    std::vector<int32_t> known_;
+    std::vector<int32_t> part_of_edge_;
   };
 
   // Parts have about equally many ports, and whole switches.
@@ -216,18 +216,18 @@ struct Partition {
     const int64_t first = b.ports.port_offsets[world], channel = b.ports.channel_offsets[world];
     const auto ports = static_cast<int32_t>(b.ports.port_offsets[world + 1] - first);
     const auto channels = static_cast<int32_t>(b.ports.channel_offsets[world + 1] - channel);
-    Cut found{static_cast<int32_t>(int64_t{ports} * part / parts), 0, 0, 0};
-    while (found.port > 0 && found.port < ports &&
-           b.ports.node[first + found.port] == b.ports.node[first + found.port - 1])
-      ++found.port;
+    Cut result{static_cast<int32_t>(int64_t{ports} * part / parts), 0, 0, 0};
+    while (result.port > 0 && result.port < ports &&
+           b.ports.node[first + result.port] == b.ports.node[first + result.port - 1])
+      ++result.port;
     const int32_t* const from = b.ports.channel_port + channel;
-    found.channel = static_cast<int32_t>(std::lower_bound(from, from + channels, found.port) - from);
-    found.queue = static_cast<int32_t>(b.ports.port_queues[first + found.port] - b.ports.port_queues[first]);
-    found.router = found.port < ports ? b.ports.node[first + found.port]
-                   : ports == 0       ? 0
-                                      : b.ports.node[first + ports - 1] + 1;
-    if (part == 0) found.router = 0;
-    return found;
+    result.channel = static_cast<int32_t>(std::lower_bound(from, from + channels, result.port) - from);
+    result.queue = static_cast<int32_t>(b.ports.port_queues[first + result.port] - b.ports.port_queues[first]);
+    result.router = result.port < ports ? b.ports.node[first + result.port]
+                    : ports == 0        ? 0
+                                        : b.ports.node[first + ports - 1] + 1;
+    if (part == 0) result.router = 0;
+    return result;
   }
 };
 
@@ -249,19 +249,19 @@ class Part {
   int32_t first_router() const { return first_.router; }
   int32_t end_router(int32_t routers) const { return end_.router < routers ? end_.router : routers; }
 
-  template <int32_t Cut::* kWhat>
+  template <int32_t Cut::* kMember>
   bool has(int32_t i) const {
-    return static_cast<uint32_t>(i - first_.*kWhat) < static_cast<uint32_t>(end_.*kWhat - first_.*kWhat);
+    return static_cast<uint32_t>(i - first_.*kMember) < static_cast<uint32_t>(end_.*kMember - first_.*kMember);
   }
 
   // Return the part with port, channel, queue or router i, and the mail of this part for it.
-  template <int32_t Cut::* kWhat>
+  template <int32_t Cut::* kMember>
   int32_t part_of(int32_t i) const {
-    return all_.part_of<kWhat>(i);
+    return all_.part_of<kMember>(i);
   }
-  template <int32_t Cut::* kWhat>
+  template <int32_t Cut::* kMember>
   Mail& mail_for(int32_t i) const {
-    return mail_to(part_of<kWhat>(i));
+    return mail_to(part_of<kMember>(i));
   }
   Mail& mail_to(int32_t to) const { return all_.mail[rank_ * all_.parts + to]; }
   Mail& mail_from(int32_t from) const { return all_.mail[from * all_.parts + rank_]; }
@@ -271,10 +271,10 @@ class Part {
 
   // Counts a packet that has arrived; returns whether it was the last one of its message.
   bool arrives(int32_t task, Message& message, int64_t arrival) const {
-    if (!all_.apart[task]) return Whole::count(message, arrival);
+    if (!all_.is_split[task]) return Whole::count(message, arrival);
     const std::atomic_ref latest(message.arrival);
-    int64_t known = latest.load(std::memory_order_relaxed);
-    while (known < arrival && !latest.compare_exchange_weak(known, arrival, std::memory_order_relaxed)) continue;
+    int64_t observed = latest.load(std::memory_order_relaxed);
+    while (observed < arrival && !latest.compare_exchange_weak(observed, arrival, std::memory_order_relaxed)) continue;
     return std::atomic_ref(message.left).fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
 

@@ -21,7 +21,7 @@ class Ports : public Base {
       Base::enqueue, Base::forward_by_address, Base::free_slot, Base::leave_nic, Base::leave_queue, Base::loses,
       Base::occupy, Base::on_delivery, Base::on_departure, Base::on_enqueue, Base::on_nic_departure,
       Base::output_queues, Base::queue_of, Base::reserve_room, Base::return_credit, Base::set_head, Base::short_bytes,
-      Base::size_of, Base::take_slot, Base::taken_edge, Base::time;
+      Base::size_of, Base::take_slot, Base::choose_edge, Base::time;
   using Base::Base;
   using typename Base::Region;
 
@@ -90,8 +90,8 @@ class Ports : public Base {
     }
     s_.next[p] = kNever;
     send(port, turn, now);
-    const int64_t again = next_try(port);
-    if (again < s_.next[p]) s_.next[p] = again;
+    const int64_t next_time = next_try(port);
+    if (next_time < s_.next[p]) s_.next[p] = next_time;
   }
 
   // A port begins to send the packet of the NIC (turn 0) or of queue turn - 1.
@@ -107,7 +107,7 @@ class Ports : public Base {
       port.stalled += now - port.stalled_since;
       port.stalled_since = kNever;
     }
-    int32_t slot, next, left = kNone;  // the channel that the packet leaves
+    int32_t slot, next, left_channel = kNone;  // the channel that the packet leaves
     int32_t channel;
     if (turn == 0) {
       channel = s_.sender[port.first].channel;
@@ -119,7 +119,7 @@ class Ports : public Base {
       Queue& queue = queue_of(port, turn - 1);
       slot = queue.head;
       channel = queue.after;
-      left = queue.channel;
+      left_channel = queue.channel;
       Packet& packet = s_.slot[slot].packet;
       next = output_queues() ? packet.step : s_.edge[packet.step].next;
       on_departure(port, packet, now);
@@ -127,24 +127,24 @@ class Ports : public Base {
       leave_queue(port, turn - 1, queue, now);
     }
     const int32_t size = transmit(port, slot, next, channel, now);
-    if (left == kNone) return;
+    if (left_channel == kNone) return;
     after_departure(port, size);
-    if (!loses()) return_credit(left, size, port.free);
+    if (!loses()) return_credit(left_channel, size, port.free);
   }
 
   // Sends a packet into a channel or to its target, and returns its flits. `next` says what follows the channel.
   DEVICE int32_t transmit(Port& port, int32_t slot, int32_t next, int32_t channel, int64_t now) {
     const Packet& packet = s_.slot[slot].packet;
     int32_t size = full_;
-    int64_t taken = port.full_time;
+    int64_t duration = port.full_time;
     if (packet.number & kShort) {
       size = size_of(packet.task, packet.number);
-      taken = time(port, size);
+      duration = time(port, size);
       ++port.short_packets;
       port.short_bytes += short_bytes(packet.task);
-      port.short_time += taken;
+      port.short_time += duration;
     }
-    port.free = now + taken;
+    port.free = now + duration;
     ++port.packets;
     if (channel == kNone) {
       deliver(packet, port.free + port.latency);
@@ -177,7 +177,7 @@ class Ports : public Base {
   DEVICE void forward(const Port& port, int32_t slot, int32_t next, int32_t channel, int32_t size, int64_t now) {
     if (!loses()) reserve_room(s_.channel[channel], size, now);
     if (by_address()) return forward_by_address(port, slot, channel, size, now);
-    const int32_t edge = taken_edge(next, s_.slot[slot].packet);
+    const int32_t edge = choose_edge(next, s_.slot[slot].packet);
     if constexpr (!Region::kAlone) {
       if (!has_edge(edge))
         return mail_packet(region_.template mail_for<&Cut::port>(b_.paths.edge_port[edge_ + edge]), slot, edge, now);
@@ -185,11 +185,11 @@ class Ports : public Base {
     enqueue_by_path(port, slot, edge, size, now);
   }
 
-  // A packet that a port has begun to send at `now` goes to another part; `where` is its edge, or by address its
+  // A packet that a port has begun to send at `now` goes to another part; `destination` is its edge, or by address its
   // channel.
-  DEVICE void mail_packet(auto& to, int32_t slot, int32_t where, int64_t now) {
+  DEVICE void mail_packet(auto& to, int32_t slot, int32_t destination, int64_t now) {
     const Packet& packet = s_.slot[slot].packet;
-    to.packets.push_back({now, {{packet.born, packet.task, packet.step, packet.number, where}}});
+    to.packets.push_back({now, {{packet.born, packet.task, packet.step, packet.number, destination}}});
     free_slot(slot);
   }
 
@@ -201,17 +201,17 @@ class Ports : public Base {
 
   // A packet that `port` has begun to send at `now` waits for the port of an edge.
   INLINED_ON_CPU void enqueue_by_path(const Port& port, int32_t slot, int32_t edge, int32_t size, int64_t now) {
-    const Edge taken = s_.edge[edge];
-    Queue& queue = s_.queue[taken.queue];
+    const Edge step = s_.edge[edge];
+    Queue& queue = s_.queue[step.queue];
     const bool usual = output_queues() && size == full_ && queue.delay != kLongDelay;
     const int64_t ready = now + (usual ? queue.delay : delay(port, s_.port[b_.paths.edge_port[edge_ + edge]], size));
-    s_.slot[slot].packet.step = output_queues() ? taken.next : edge;
+    s_.slot[slot].packet.step = output_queues() ? step.next : edge;
     const bool is_head = enqueue(queue, slot, ready);
     on_enqueue(queue, ready);
     if (!is_head) return;
     if (!output_queues()) set_head(queue, edge);
     const int32_t place =
-        output_queues() ? taken.queue - s_.port[queue.port].first_queue : b_.paths.edge_turn[edge_ + edge];
+        output_queues() ? step.queue - s_.port[queue.port].first_queue : b_.paths.edge_turn[edge_ + edge];
     occupy(queue.port, place, ready);
   }
 

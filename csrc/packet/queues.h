@@ -32,7 +32,7 @@ class Queues : public Base {
     port.stalled_since = kNever;
     port.queues = queues;
     port.first_queue = static_cast<int32_t>(row - b_.ports.port_queues[port_]);
-    port.first = port.last = port.coming = port.last_coming = kNone;
+    port.first = port.last = port.scheduled = port.last_scheduled = kNone;
     s_.port[p] = port;
     s_.next[p] = kNever;
     if (!port.is_large()) return;
@@ -98,7 +98,8 @@ class Queues : public Base {
       const Queue& queue = s_.queue[output_of(port).only];
       return from <= queue.place && queue.place < to && is_wanted(queue.place, queue) ? queue.place : kNone;
     }
-    const uint64_t own = port.occupied >> 1, *const words = port.is_large() ? s_.occupied + first_word(port) : &own;
+    const uint64_t small_word = port.occupied >> 1, *const words =
+                                                        port.is_large() ? s_.occupied + first_word(port) : &small_word;
     for (int32_t i = from / 64; i * 64 < to; ++i) {
       uint64_t word = words[i];
       if (i * 64 < from) word &= ~uint64_t{0} << (from % 64);

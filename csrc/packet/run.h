@@ -101,22 +101,22 @@ struct Run {
   DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
     const int32_t world = batch.run.order[i];
     if (!Kind::has(batch, world)) return;
-    typename Kind::World one(batch, world, memory + place * bytes);
+    typename Kind::World simulation(batch, world, memory + place * bytes);
     team.set(&batch.out.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
-      one.begin();
-      one.begin_region();
+      simulation.begin();
+      simulation.begin_region();
     });
     while (team.get(&batch.out.status[world]) == kRunning) {
       if (team.poll(batch.run.cancel)) {
         team.set(&batch.out.status[world], kCancelled);
       } else {
-        team.for_each(1, [&](int32_t) { batch.out.status[world] = one.advance(kWindows); });
+        team.for_each(1, [&](int32_t) { batch.out.status[world] = simulation.advance(kWindows); });
       }
     }
     team.for_each(1, [&](int32_t) {
-      one.add_counts();
-      one.end();
+      simulation.add_counts();
+      simulation.end();
     });
   }
 };
@@ -160,7 +160,7 @@ class SharedWorld : public Shared {
   // Its parts, as FastForward has them.
   auto& first() { return parts_[0]; }
   template <class F>
-  void each(const F& f) {
+  void for_each_part(const F& f) {
     for (PartWorld& part : parts_) f(part);
   }
 
@@ -257,21 +257,21 @@ class Sharing {
  public:
   explicit Sharing(const PacketBatch& batch) : batch_(batch), bytes_(0) {
     if (batch.model.is_sst) return;  // a world of it has one thread
-    const int32_t all = max_teams<Run<PlainModel>>(0, batch.threads).teams;
-    threads_ = batch.worlds > 0 ? all / batch.worlds : 0;
-    int32_t most = 0;
+    const int32_t threads = max_teams<Run<PlainModel>>(0, batch.threads).teams;
+    threads_ = batch.worlds > 0 ? threads / batch.worlds : 0;
+    int32_t max_parts = 0;
     for (int32_t world = 0; world < batch.worlds; ++world) {
-      const int64_t own = PlainModel::state_bytes(batch, world, parts_of(world));
-      bytes_ = own > bytes_ ? own : bytes_;
-      most = parts_of(world) > most ? parts_of(world) : most;
+      const int64_t world_bytes = PlainModel::state_bytes(batch, world, parts_of(world));
+      bytes_ = world_bytes > bytes_ ? world_bytes : bytes_;
+      max_parts = parts_of(world) > max_parts ? parts_of(world) : max_parts;
     }
     // A single world is simulated in any case: only the memory that its parts add counts, most of it never touched.
     const bool fits = batch.worlds == 1 ? bytes_ - PlainModel::state_bytes(batch, 0) <= kUntouched * batch.budget
                                         : bytes_ * batch.worlds <= batch.budget;
-    if (most < 2 || !fits) threads_ = 1;
+    if (max_parts < 2 || !fits) threads_ = 1;
   }
 
-  bool is_wanted() const { return threads_ > 1; }
+  bool is_worthwhile() const { return threads_ > 1; }
 
   // Runs every world, all at once. Returns the bytes of state that one needs.
   int64_t run() {
@@ -283,9 +283,9 @@ class Sharing {
     }
 #pragma omp parallel num_threads(threads_* batch_.worlds)
     {  // there may be fewer than we asked for
-      const int32_t each = count() > batch_.worlds ? count() / batch_.worlds : 1;
-      for (int32_t world = number() / each; world < batch_.worlds; world += count() / each)
-        worlds[world]->run(number() % each);
+      const int32_t threads_per_world = count() > batch_.worlds ? count() / batch_.worlds : 1;
+      for (int32_t world = number() / threads_per_world; world < batch_.worlds; world += count() / threads_per_world)
+        worlds[world]->run(number() % threads_per_world);
     }
     return bytes_;
   }
@@ -293,8 +293,8 @@ class Sharing {
  private:
   int32_t parts_of(int32_t world) const {
     const int64_t room = (batch_.ports.port_offsets[world + 1] - batch_.ports.port_offsets[world]) / batch_.grain;
-    const int64_t found = room < threads_ ? room : threads_;
-    return found > 1 ? static_cast<int32_t>(found) : 1;
+    const int64_t parts = room < threads_ ? room : threads_;
+    return parts > 1 ? static_cast<int32_t>(parts) : 1;
   }
 
   std::unique_ptr<Shared> shared(int32_t world, std::byte* memory) const {

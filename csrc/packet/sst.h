@@ -45,11 +45,11 @@ struct HeadList {
 // A virtual channel of a link: the buffer before it (out), and that at its end (in).
 struct VirtualLane {
   HeadList out, in;
-  int32_t space;    // flits that are free before the link
-  int32_t credits;  // and at its end, as is known before it
-  int32_t least;    // credits in the last interval (of all time where there are none)
-  int32_t to;       // lane of the output that the first packet at its end goes to
-  int64_t rank;     // of that packet at the crossbar: who was granted least recently is the first
+  int32_t space;          // flits that are free before the link
+  int32_t credits;        // and at its end, as is known before it
+  int32_t least_credits;  // credits in the last interval (of all time where there are none)
+  int32_t to;             // lane of the output that the first packet at its end goes to
+  int64_t rank;           // of that packet at the crossbar: who was granted least recently is the first
 };
 
 struct HeadPort {
@@ -84,19 +84,19 @@ struct Machine {
 
 struct SstState {
   TaskState tasks;
-  int64_t* next;      // [R] ps, when something happens at the router
-  HeadNode* node;     // [R]
-  Event* happening;   // what the heaps of routers consist of, router by router
-  HeadPort* port;     // [N]
-  VirtualLane* lane;  // [N * V]
-  int32_t* active;    // [N * V]
-  int32_t* granted;   // [N]
-  int32_t* counted;   // [C] lanes whose buffers at the end are counted
-  Machine* machine;   // [N * 2], of NICs
-  HeadList* offered;  // [N] tasks whose messages come to a NIC
-  Message* message;   // [T]
-  int64_t* comes;     // [T] ps, when its message comes to the NIC
-  int32_t* follows;   // [T] list of tasks
+  int64_t* next;        // [R] ps, when something happens at the router
+  HeadNode* node;       // [R]
+  Event* happening;     // what the heaps of routers consist of, router by router
+  HeadPort* port;       // [N]
+  VirtualLane* lane;    // [N * V]
+  int32_t* active;      // [N * V]
+  int32_t* granted;     // [N]
+  int32_t* counted;     // [C] lanes whose buffers at the end are counted
+  Machine* machine;     // [N * 2], of NICs
+  HeadList* offered;    // [N] tasks whose messages come to a NIC
+  Message* message;     // [T]
+  int64_t* offer_time;  // [T] ps, when its message comes to the NIC
+  int32_t* follows;     // [T] list of tasks
   HeadSlot* slot;
   int64_t bytes;
 
@@ -115,7 +115,7 @@ struct SstState {
     machine = memory.take<Machine>(kMachines * ports);
     offered = memory.take<HeadList>(ports);
     message = memory.take<Message>(messages);
-    comes = memory.take<int64_t>(messages);
+    offer_time = memory.take<int64_t>(messages);
     follows = memory.take<int32_t>(messages);
     slot = memory.take<HeadSlot>(batch.run.slot_total[world]);
     bytes = memory.taken();
@@ -172,7 +172,7 @@ class Sst {
       const int64_t end = first + b_.run.window[world_] < depths_.end() ? first + b_.run.window[world_] : depths_.end();
       while (tasks_.time() < end) {
         const Event event = tasks_.pop();
-        happen(event);
+        process_event(event);
         tasks_.serve(event.time);
       }
       for (int32_t r = 0; r < routers_; ++r)
@@ -191,7 +191,7 @@ class Sst {
     for (int32_t c = 0; c < counted_; ++c) {
       const VirtualLane& lane = s_.lane[s_.counted[c]];
       int32_t& fullest = b_.out.fullest[channel_ + c];
-      if (most(c) > fullest) fullest = most(c);
+      if (max_flits(c) > fullest) fullest = max_flits(c);
       b_.out.waits_for[channel_ + c] =
           lane.in.first == kNone ? kNone : channel_of(lane.to / channels_, lane.to % channels_);
     }
@@ -259,9 +259,9 @@ class Sst {
     int32_t first = 0;
     for (int32_t r = 0; r < routers_; ++r) {
       HeadNode& node = s_.node[r];
-      const int64_t most = node.events.size;
+      const int64_t capacity = node.events.size;
       node.events = {free, 0};
-      free += most;
+      free += capacity;
       node.first = first;
       first += node.active;
       node.active = 0;
@@ -281,30 +281,30 @@ class Sst {
   // Depths of queues over time (Depths): a column for each buffer at the end of a link
 
   // Flits at most in the interval that has begun last.
-  DEVICE int32_t most(int32_t c) const {
+  DEVICE int32_t max_flits(int32_t c) const {
     const int32_t lane = s_.counted[c];
-    return b_.flows.depth[port_ + lane / channels_] - s_.lane[lane].least;
+    return b_.flows.depth[port_ + lane / channels_] - s_.lane[lane].least_credits;
   }
 
   DEVICE void remember(int32_t c, int32_t flits) {
     const int32_t lane = s_.counted[c], credits = b_.flows.depth[port_ + lane / channels_] - flits;
-    if (credits < s_.lane[lane].least) s_.lane[lane].least = credits;
+    if (credits < s_.lane[lane].least_credits) s_.lane[lane].least_credits = credits;
   }
 
   // With the credits that come at this time.
   DEVICE void begin_interval(int32_t c, int64_t now) {
     int32_t& fullest = b_.out.fullest[channel_ + c];
-    if (most(c) > fullest) fullest = most(c);
+    if (max_flits(c) > fullest) fullest = max_flits(c);
     VirtualLane& lane = s_.lane[s_.counted[c]];
-    lane.least = lane.credits;
+    lane.least_credits = lane.credits;
     int32_t i = s_.port[s_.counted[c] / channels_].credits.first;
     for (; i != kNone && s_.slot[i].ready <= now; i = s_.slot[i].next)
-      if (s_.slot[i].channel == s_.counted[c] % channels_) lane.least += s_.slot[i].step;
+      if (s_.slot[i].channel == s_.counted[c] % channels_) lane.least_credits += s_.slot[i].step;
   }
 
   // Tasks
 
-  DEVICE void happen(const Event& event) {
+  DEVICE void process_event(const Event& event) {
     const int32_t task = tasks_.task(event);
     if (!Tasks::is_offer(event)) return tasks_.finish(task, event.time);
     if (tasks_.repeats()) expect(task);
@@ -333,15 +333,15 @@ class Sst {
         arbitrate(node);
       } else {
         if (time >= end) break;
-        happen(node, node.events.pop());
+        process_event(node, node.events.pop());
       }
     }
     s_.next[r] = node.edge < node.events.time() ? node.edge : node.events.time();
   }
 
-  DEVICE void happen(HeadNode& node, const Event& event) {
-    const auto id = static_cast<int32_t>(event.what & ((int64_t{1} << kIdBits) - 1));
-    switch (event.what >> kIdBits) {
+  DEVICE void process_event(HeadNode& node, const Event& event) {
+    const auto id = static_cast<int32_t>(event.code & ((int64_t{1} << kIdBits) - 1));
+    switch (event.code >> kIdBits) {
       case kArrives:
         return arrive(node, id, event.time);
       case kCredited:
@@ -355,8 +355,8 @@ class Sst {
     }
   }
 
-  DEVICE void at(int32_t r, int64_t time, Happening what, int32_t id) {
-    s_.node[r].events.push({time, (int64_t{what} << kIdBits) + id});
+  DEVICE void schedule(int32_t r, int64_t time, Happening kind, int32_t id) {
+    s_.node[r].events.push({time, (int64_t{kind} << kIdBits) + id});
     if (time < s_.next[r]) s_.next[r] = time;
   }
 
@@ -365,21 +365,21 @@ class Sst {
   // The message of a task comes to its NIC. They come in the order of time.
   DEVICE void offer(int32_t task, int64_t time) {
     const int32_t p = b_.paths.root_port[root_ + b_.tasks.first_root[task_ + task]];
-    s_.comes[task] = time;
-    if (append_task(s_.offered[p], task)) at(s_.port[p].node, time, kOffered, p);
+    s_.offer_time[task] = time;
+    if (append_task(s_.offered[p], task)) schedule(s_.port[p].node, time, kOffered, p);
   }
 
   DEVICE void take_message(int32_t p, int64_t now) {
     const int32_t task = pop_task(s_.offered[p]);
     const int32_t next = s_.offered[p].first;
-    if (next != kNone) at(s_.port[p].node, s_.comes[next], kOffered, p);
+    if (next != kNone) schedule(s_.port[p].node, s_.offer_time[next], kOffered, p);
     const int32_t m = kMachines * p + (b_.tasks.bytes[task_ + task] <= kGet);
     if (append_task(s_.machine[m].messages, task)) begin_message(m, now);
   }
 
   DEVICE void begin_message(int32_t m, int64_t now) {
     s_.machine[m].number = 0;
-    at(s_.port[m / kMachines].node, now + (m % kMachines == 0 ? b_.model.setup : 0), kFeeds, m);
+    schedule(s_.port[m / kMachines].node, now + (m % kMachines == 0 ? b_.model.setup : 0), kFeeds, m);
   }
 
   // A machine puts what there is room for into the buffer before the link.
@@ -410,7 +410,7 @@ class Sst {
 
   DEVICE void wake_at(int32_t p, int64_t time) {
     s_.port[p].wakes = time;
-    at(s_.port[p].node, time, kWakes, p);
+    schedule(s_.port[p].node, time, kWakes, p);
   }
 
   DEVICE void get_credit(int32_t p, int64_t now) {
@@ -418,7 +418,7 @@ class Sst {
     const int32_t i = pop(port.credits);
     lane_of(p, s_.slot[i].channel).credits += s_.slot[i].step;
     free_slot(i);
-    if (port.credits.first != kNone) at(port.node, s_.slot[port.credits.first].ready, kCredited, p);
+    if (port.credits.first != kNone) schedule(port.node, s_.slot[port.credits.first].ready, kCredited, p);
     if (port.wakes == kNever) wake_at(p, now + port.flit);
   }
 
@@ -470,8 +470,8 @@ class Sst {
       return;
     }
     lane.credits -= size;
-    if (lane.credits < lane.least) lane.least = lane.credits;
-    if (append(port.flying, i)) at(port.end, packet.ready, kArrives, p);
+    if (lane.credits < lane.least_credits) lane.least_credits = lane.credits;
+    if (append(port.flying, i)) schedule(port.end, packet.ready, kArrives, p);
   }
 
   // The first packet of a message is matched before the message can have arrived.
@@ -489,10 +489,10 @@ class Sst {
   DEVICE void arrive(HeadNode& node, int32_t p, int64_t now) {
     HeadPort& port = s_.port[p];
     const int32_t i = pop(port.flying);
-    if (port.flying.first != kNone) at(port.end, s_.slot[port.flying.first].ready, kArrives, p);
+    if (port.flying.first != kNone) schedule(port.end, s_.slot[port.flying.first].ready, kArrives, p);
     const int32_t lane = p * channels_ + s_.slot[i].channel;
     if (!append(s_.lane[lane].in, i)) return;
-    lead(node, lane);
+    on_new_head(node, lane);
     try_at_next_edge(node, now);
   }
 
@@ -503,7 +503,7 @@ class Sst {
   }
 
   // A packet has become the first at the end of its lane: its route is decided, and it takes part in the arbitration.
-  DEVICE void lead(HeadNode& node, int32_t lane) {
+  DEVICE void on_new_head(HeadNode& node, int32_t lane) {
     s_.lane[lane].to = route(lane / channels_, lane % channels_, s_.slot[s_.lane[lane].in.first]);
     int32_t* const active = s_.active + node.first;
     int32_t at = node.active++;
@@ -516,13 +516,13 @@ class Sst {
   DEVICE void arbitrate(HeadNode& node) {
     const int64_t now = node.edge;
     int32_t* const active = s_.active + node.first;
-    int32_t granted = 0, kept = 0;
+    int32_t granted = 0, remaining = 0;
     for (int32_t i = 0; i < node.active; ++i) {
       const int32_t lane = active[i], to = s_.lane[lane].to;
       HeadPort &from = s_.port[lane / channels_], &out = s_.port[to / channels_];
       const int32_t size = size_of(s_.slot[s_.lane[lane].in.first]);
       if (from.from_busy > now || out.to_busy > now || s_.lane[to].space < size) {
-        active[kept++] = lane;
+        active[remaining++] = lane;
         continue;
       }
       from.from_busy = out.to_busy = now + size * node.flit;
@@ -534,7 +534,7 @@ class Sst {
       s_.granted[at] = lane;
     }
     node.grants += granted > 0;
-    node.active = kept;
+    node.active = remaining;
     for (int32_t i = 0; i < granted; ++i) cross(node, s_.granted[i], now);
     node.edge = kNever;
     for (int32_t i = 0; i < node.active; ++i) {
@@ -554,9 +554,9 @@ class Sst {
     const int32_t p = from / channels_, out = lane.to / channels_, channel = lane.to % channels_;
     HeadPort& port = s_.port[p];
     const int32_t i = pop(lane.in), size = size_of(s_.slot[i]);
-    if (lane.in.first != kNone) lead(node, from);
+    if (lane.in.first != kNone) on_new_head(node, from);
     const int32_t credit = take_slot({now + port.back, 0, kNone, size, 0, kNone, from % channels_});
-    if (append(port.credits, credit)) at(port.node, now + port.back, kCredited, p);
+    if (append(port.credits, credit)) schedule(port.node, now + port.back, kCredited, p);
     to.space -= size;
     s_.slot[i].channel = channel;
     append(to.out, i);
@@ -588,8 +588,8 @@ class Sst {
   DEVICE int32_t first_step(int32_t router, int32_t target, const HeadSlot& packet, int32_t cable) const {
     const int32_t direct = Addresses::step_by(kNone, cable);
     if (router == target || addresses_.routing == kMinimal) return direct;
-    const int32_t middle = drawn_middle(router, target, packet), here = router / addresses_.routers;
-    if (here == target / addresses_.routers) {
+    const int32_t middle = draw_middle(router, target, packet), source_group = router / addresses_.routers;
+    if (source_group == target / addresses_.routers) {
       const int32_t around = Addresses::step_by(middle, cable), place = middle - addresses_.groups;
       if (place == target % addresses_.routers) return direct;
       if (addresses_.routing == kValiant) return around;
@@ -604,12 +604,12 @@ class Sst {
   }
 
   // Another group than both; inside a group another router than that of the source. kNone: there is none.
-  DEVICE int32_t drawn_middle(int32_t router, int32_t target, const HeadSlot& packet) const {
+  DEVICE int32_t draw_middle(int32_t router, int32_t target, const HeadSlot& packet) const {
     const uint32_t word = draws_.of(kPurpose, tasks_.number(packet.task), packet.number & kNumber, kAtSource).word[1];
-    const int32_t size = addresses_.routers, own = router % size;
-    if (router / size != target / size) return addresses_.drawn_middle(router, target, word);
+    const int32_t size = addresses_.routers, place_in_group = router % size;
+    if (router / size != target / size) return addresses_.draw_middle(router, target, word);
     const int32_t place = below(word, size - 1);
-    return addresses_.groups + place + (place >= own);
+    return addresses_.groups + place + (place >= place_in_group);
   }
 
   struct Choice {
@@ -671,9 +671,9 @@ class Sst {
   }
 
   DEVICE int32_t take_slot(const HeadSlot& content) {
-    const int32_t found = free_slot_;
-    const int32_t i = found == kNone ? slots_++ : found;
-    if (found != kNone) free_slot_ = s_.slot[i].next;
+    const int32_t recycled = free_slot_;
+    const int32_t i = recycled == kNone ? slots_++ : recycled;
+    if (recycled != kNone) free_slot_ = s_.slot[i].next;
     s_.slot[i] = content;
     return i;
   }

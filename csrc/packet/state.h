@@ -98,10 +98,10 @@ struct alignas(64) Port {
   int32_t queues, first_queue;
   int32_t first;  // the NIC's senders: those whose turn comes
 
-  int32_t last, coming, last_coming;  // and those that come later, by their time
-  uint32_t idle_1ms;                  // how often it was idle for longer
-  uint32_t idle_intervals, idle_1us;  // how often at all, at most once for each packet
-  double byte_time;                   // ps
+  int32_t last, scheduled, last_scheduled;  // and those that come later, by their time
+  uint32_t idle_1ms;                        // how often it was idle for longer
+  uint32_t idle_intervals, idle_1us;        // how often at all, at most once for each packet
+  double byte_time;                         // ps
   int64_t stalled, short_packets, short_bytes, short_time;
 
   DEVICE bool is_large() const { return queues > 63; }
@@ -184,7 +184,7 @@ struct State {
   uint64_t* awake_bits;     // of each router's ports that may send in a window
   Flow* flow;               // [T] with a transport only, as what follows
   Lane* lane;               // [N]
-  Coming* coming;           // [Q]
+  InFlight* in_flight;      // [Q]
   Telemetry* telemetry;     // of messages (hpcc.h)
   Entropies* entropies;     // [T] if senders choose (routing/entropies.h)
   EventHeap feedback;       // what messages hear of; that of a part, as what follows
@@ -192,7 +192,7 @@ struct State {
   EarlierPort* earlier;     // [N] only where states may come back, as what follows (periods/periods.h)
   int64_t* earlier_number;  // [senders]
   int64_t* earlier_latencies;  // [B+1] of a part: its bins, their sum
-  int32_t* other_least;        // [C] flits
+  int32_t* other_least_room;   // [C] flits
 
   HD State(Memory memory, const PacketBatch& batch, int32_t world, const Share& share)
       : tasks(memory, batch, world, share) {
@@ -211,10 +211,10 @@ struct State {
     day = memory.take<int32_t>(days[channels] - days[0]);
     const bool addressed = batch.address.routing[world] != kByPaths, adapts = batch.address.routing[world] >= kAdaptive;
     slots = batch.run.slot_total[world] + 1;  // one for a packet whose first link is its last
-    const int64_t queues = count(batch.ports.queue_offsets), held = slots < queues ? slots : queues;
-    const int64_t all_queues = addressed ? parts * held : queues;
+    const int64_t queues = count(batch.ports.queue_offsets), queues_per_part = slots < queues ? slots : queues;
+    const int64_t all_queues = addressed ? parts * queues_per_part : queues;
     queue = memory.take<Queue>(all_queues);
-    first_queue = static_cast<int32_t>(rank * held);
+    first_queue = static_cast<int32_t>(rank * queues_per_part);
     slot = memory.take<Slot>(parts * slots) + rank * slots;
     edge = memory.take<Edge>(count(batch.paths.edge_offsets));
     sender = memory.take<Sender>(batch.run.sends[world]);
@@ -236,7 +236,7 @@ struct State {
     awake_bits = memory.take<uint64_t>(adapts ? ports / 64 + routers : 0);
     flow = memory.take<Flow>(transports ? messages : 0);
     lane = memory.take<Lane>(transports ? ports : 0);
-    coming = memory.take<Coming>(transports ? all_queues : 0);
+    in_flight = memory.take<InFlight>(transports ? all_queues : 0);
     telemetry = memory.take<Telemetry>(count_readings(batch, world));
     entropies = memory.take<Entropies>(batch.model.choice != kByNumber ? messages : 0);
     const bool repeats = may_repeat(batch, world);
@@ -244,7 +244,7 @@ struct State {
     earlier_number = memory.take<int64_t>(repeats ? batch.run.sends[world] : 0);
     earlier_latencies = memory.take<int64_t>(repeats ? parts * (kLatencyBins + 1) : 0);
     earlier_latencies += repeats ? rank * (kLatencyBins + 1) : 0;
-    other_least = memory.take<int32_t>(repeats ? channels : 0);
+    other_least_room = memory.take<int32_t>(repeats ? channels : 0);
     bytes = memory.taken();
   }
 

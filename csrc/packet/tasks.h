@@ -158,10 +158,10 @@ class Tasks {
 
   // Return the task of an event, and whether its message comes to its NIC; else the task has finished.
   DEVICE int32_t task(const Event& event) const {
-    const int64_t number = event.what / 2;
+    const int64_t number = event.code / 2;
     return static_cast<int32_t>(repeats() && is_offer(event) ? number % count_ : number);
   }
-  DEVICE static bool is_offer(const Event& event) { return event.what % 2 == 0; }
+  DEVICE static bool is_offer(const Event& event) { return event.code % 2 == 0; }
 
   // Returns the event that a task finishes at `time`.
   DEVICE static Event finished(int32_t task, int64_t time) { return {time, 2 * int64_t{task} + 1}; }

@@ -29,8 +29,8 @@ class Transport : public Base {
  public:
   using Base::b_, Base::draws_, Base::edge_, Base::messages_, Base::port_, Base::ports_, Base::region_, Base::root_,
       Base::s_, Base::task_, Base::tasks_, Base::adapts, Base::begin_taken, Base::by_address, Base::end_queue,
-      Base::find_queue, Base::free_slot, Base::most_taken, Base::offer, Base::remember_taken, Base::requeue, Base::self,
-      Base::short_bytes, Base::size_of, Base::taken_edge, Base::time, Base::transports;
+      Base::find_queue, Base::free_slot, Base::max_taken, Base::offer, Base::remember_taken, Base::requeue, Base::self,
+      Base::short_bytes, Base::size_of, Base::choose_edge, Base::time, Base::transports;
   using Base::Base;
   using typename Base::Region;
 
@@ -57,7 +57,7 @@ class Transport : public Base {
 
   // A queue begins, without a packet.
   DEVICE void on_open(const Queue& queue) const {
-    if (transports()) s_.coming[&queue - s_.queue] = {kNever, kNone, kNone};
+    if (transports()) s_.in_flight[&queue - s_.queue] = {kNever, kNone, kNone};
   }
 
   // The message of a task is sent, or is sent once more.
@@ -70,25 +70,25 @@ class Transport : public Base {
   DEVICE uint32_t number_of(const Sender& sender) const {
     if (!transports() || !has_lost(s_.flow[sender.task])) return Base::number_of(sender);
     const Flow& flow = s_.flow[sender.task];
-    return (static_cast<uint32_t>(sender.packets + flow.resent) & kNumber) | (flow.again == 0 ? kShort : 0);
+    return (static_cast<uint32_t>(sender.packets + flow.resent) & kNumber) | (flow.lost_full == 0 ? kShort : 0);
   }
 
   // Gives a packet the entropy that its sender chooses: its number then ends with it.
   CALLED_ON_CPU void choose_entropy(Packet& packet, int64_t now) const {
-    const uint32_t number = packet.number & kNumber, all = static_cast<uint32_t>(b_.model.entropies);
-    Entropies& own = s_.entropies[packet.task];
-    const int32_t chosen = b_.model.choice == kFlowlets ? own.flowlets.next(b_.model.flowlet_gap, now)
-                                                        : own.recycled.next(drawn_entropy(packet.task, number));
-    const uint32_t ended = (number * all + (static_cast<uint32_t>(chosen) & (all - 1))) & kNumber;
+    const uint32_t number = packet.number & kNumber, num_entropies = static_cast<uint32_t>(b_.model.entropies);
+    Entropies& entropies = s_.entropies[packet.task];
+    const int32_t chosen = b_.model.choice == kFlowlets ? entropies.flowlets.next(b_.model.flowlet_gap, now)
+                                                        : entropies.recycled.next(draw_entropy(packet.task, number));
+    const uint32_t ended = (number * num_entropies + (static_cast<uint32_t>(chosen) & (num_entropies - 1))) & kNumber;
     packet.number = (packet.number & ~kNumber) | ended;
   }
 
-  DEVICE int32_t drawn_entropy(int32_t task, uint32_t number) const {
+  DEVICE int32_t draw_entropy(int32_t task, uint32_t number) const {
     return static_cast<int32_t>(draws_.of(kEntropy, tasks_.number(task), number, 0).word[0] &
                                 static_cast<uint32_t>(b_.model.entropies - 1));
   }
 
-  DEVICE static bool has_lost(const Flow& flow) { return flow.again + flow.last > 0; }
+  DEVICE static bool has_lost(const Flow& flow) { return flow.lost_full + flow.lost_short > 0; }
 
   DEVICE static bool may_send(const Sender& sender, const Flow& flow) {
     return flow.allowed > 0 && (has_lost(flow) || sender.number < sender.packets);
@@ -101,7 +101,7 @@ class Transport : public Base {
     Sender& sender = s_.sender[i];
     Flow& flow = s_.flow[sender.task];
     if (has_lost(flow)) {
-      --(flow.again ? flow.again : flow.last);
+      --(flow.lost_full ? flow.lost_full : flow.lost_short);
       if (++flow.resent > kMaxLosses * sender.packets) gives_up_ = true;
     } else {
       ++sender.number;
@@ -112,9 +112,9 @@ class Transport : public Base {
     const auto p = static_cast<int32_t>(&port - s_.port);
     int64_t gap = sender.pace;
     if (hears_) {
-      const int64_t least = with_control(b_.transport.control,
-                                         [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
-      if (least > gap) gap = least;
+      const int64_t min_gap = with_control(b_.transport.control,
+                                           [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
+      if (min_gap > gap) gap = min_gap;
     }
     flow.earliest = now + gap;
     flow.waits = may_send(sender, flow);
@@ -126,8 +126,8 @@ class Transport : public Base {
   // A packet is on its way to the end of a queue.
   DEVICE void on_enqueue(Queue& queue, int64_t ready) {
     if (!transports()) return;
-    Coming& coming = s_.coming[&queue - s_.queue];
-    if (coming.first == kNone) coming = {ready, coming.before, queue.tail};
+    InFlight& in_flight = s_.in_flight[&queue - s_.queue];
+    if (in_flight.first == kNone) in_flight = {ready, in_flight.before, queue.tail};
     Lane& lane = s_.lane[queue.port];
     if (ready < lane.arrives) lane.arrives = ready;
     if (ready < s_.next[queue.port]) s_.next[queue.port] = ready;
@@ -135,7 +135,7 @@ class Transport : public Base {
 
   // A queue has sent the packet of a slot.
   DEVICE void on_dequeue(const Queue& queue, int32_t slot) const {
-    if (transports() && s_.coming[&queue - s_.queue].before == slot) s_.coming[&queue - s_.queue].before = kNone;
+    if (transports() && s_.in_flight[&queue - s_.queue].before == slot) s_.in_flight[&queue - s_.queue].before = kNone;
   }
 
   // A port begins to send a packet of its NIC.
@@ -185,21 +185,21 @@ class Transport : public Base {
   INLINED_ON_CPU void admit_from(int32_t p, int64_t end, const F& for_each) {
     Lane& lane = s_.lane[p];
     while (lane.arrives <= end) {
-      int32_t found = kNone, found_place = kNone;
+      int32_t first_queue = kNone, first_place = kNone;
       int64_t first = kNever, second = kNever;
       for_each(s_.port[p], [&](int32_t number, int32_t place) {
-        const int64_t time = s_.coming[number].time;
+        const int64_t time = s_.in_flight[number].time;
         if (time < first) {
           second = first;
           first = time;
-          found = number;
-          found_place = place;
+          first_queue = number;
+          first_place = place;
         } else if (time < second) {
           second = time;
         }
       });
-      if (found != kNone) admit_one(p, found, found_place, first);
-      const int64_t next = found == kNone ? kNever : s_.coming[found].time;
+      if (first_queue != kNone) admit_one(p, first_queue, first_place, first);
+      const int64_t next = first_queue == kNone ? kNever : s_.in_flight[first_queue].time;
       lane.arrives = next < second ? next : second;
     }
   }
@@ -209,30 +209,30 @@ class Transport : public Base {
     Port& port = s_.port[p];
     Lane& lane = s_.lane[p];
     Queue& queue = s_.queue[number];
-    Coming& coming = s_.coming[number];
-    const int32_t slot = coming.first;
+    InFlight& in_flight = s_.in_flight[number];
+    const int32_t slot = in_flight.first;
     Packet& packet = s_.slot[slot].packet;
     const int32_t size = size_of(packet.task, packet.number), next = packet.next;
     const int32_t waits = lane.waiting + sent_until_free(p, now);
-    coming.first = next;
-    coming.time = next == kNone ? kNever : s_.slot[next].ready;
+    in_flight.first = next;
+    in_flight.time = next == kNone ? kNever : s_.slot[next].ready;
     if (loses() && waits + size > b_.flows.depth[port_ + p]) {
       ++lane.lost;
       if (adapts()) s_.output[p].waiting -= size;
       count(b_.out.lost_of, b_.out.lost_bytes, packet);
       on_loss(p, queue, packet, now);
-      (coming.before == kNone ? queue.head : s_.slot[coming.before].packet.next) = next;
-      if (queue.tail == slot) queue.tail = coming.before;
+      (in_flight.before == kNone ? queue.head : s_.slot[in_flight.before].packet.next) = next;
+      if (queue.tail == slot) queue.tail = in_flight.before;
       free_slot(slot);
-      if (coming.before != kNone) return;
-      queue.ready = coming.time;
+      if (in_flight.before != kNone) return;
+      queue.ready = in_flight.time;
       if (next == kNone) end_queue(port, place, queue);
       return;
     }
     if (!b_.transport.mark_leaving) mark(packet, p, waits);
     lane.waiting += size;
-    if (waits + size > lane.most) lane.most = waits + size;
-    coming.before = slot;
+    if (waits + size > lane.max_waiting) lane.max_waiting = waits + size;
+    in_flight.before = slot;
   }
 
   // Returns the flits of the packet that a port sends at `now`, if it waited there.
@@ -254,10 +254,10 @@ class Transport : public Base {
   }
 
   DEVICE bool is_marked(const Packet& packet, int32_t p, int64_t waits) const {
-    const TransportSettings& how = b_.transport;
-    if (how.mark_to < 0 || packet.number & kMarked || waits <= how.mark_from) return false;
-    if (waits >= how.mark_to) return true;
-    const int64_t limit = how.mark_most * (waits - how.mark_from) / (how.mark_to - how.mark_from);
+    const TransportSettings& settings = b_.transport;
+    if (settings.mark_to < 0 || packet.number & kMarked || waits <= settings.mark_from) return false;
+    if (waits >= settings.mark_to) return true;
+    const int64_t limit = settings.mark_most * (waits - settings.mark_from) / (settings.mark_to - settings.mark_from);
     return draws_
                .of(kMarks, tasks_.number(packet.task), packet.number & kNumber,
                    static_cast<uint32_t>(b_.ports.first_seen[port_ + p]))
@@ -268,8 +268,8 @@ class Transport : public Base {
   DEVICE void on_loss(int32_t p, const Queue& queue, const Packet& packet, int64_t now) {
     const Port& port = s_.port[p];
     if (b_.transport.loss == kTrims) return notify(now + remaining_delay(p, queue.after, packet), packet, kLost);
-    const int64_t known = packet.born + b_.transport.timeout, least = now + time(port, 1) + port.latency;
-    notify(known > least ? known : least, packet, kLost | kAtSender);
+    const int64_t timeout = packet.born + b_.transport.timeout, earliest = now + time(port, 1) + port.latency;
+    notify(timeout > earliest ? timeout : earliest, packet, kLost | kAtSender);
   }
 
   // Returns the ps until a flit that leaves port `p` reaches the target of a packet, which will be in `channel` next.
@@ -277,7 +277,7 @@ class Transport : public Base {
     if (by_address()) return self().remaining_by_address(p, packet);
     int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
     for (int32_t next = packet.step; channel != kNone;) {
-      const int32_t edge = taken_edge(next, packet);
+      const int32_t edge = choose_edge(next, packet);
       const Port& port = s_.port[b_.paths.edge_port[edge_ + edge]];
       total += b_.model.switch_latency + time(port, 1) + port.latency;
       channel = b_.paths.edge_channel[edge_ + edge];
@@ -303,8 +303,8 @@ class Transport : public Base {
 
   // A message hears of a packet at `time`: at its receiver first, and then at its sender.
   DEVICE void notify(int64_t time, const Packet& packet, int32_t feedback, int64_t delay = 0) {
-    const int64_t known = feedback | (packet.number & kShort ? kLastOne : 0);
-    post({time, kFeedback + ((16 * int64_t{packet.task} + known) << kDelayBits) + delay}, packet.task,
+    const int64_t bits = feedback | (packet.number & kShort ? kLastOne : 0);
+    post({time, kFeedback + ((16 * int64_t{packet.task} + bits) << kDelayBits) + delay}, packet.task,
          feedback & kAtSender);
   }
 
@@ -328,7 +328,7 @@ class Transport : public Base {
   }
 
   DEVICE void on_feedback(const Event& event) {
-    const int64_t heard = (event.what - kFeedback) >> kDelayBits;
+    const int64_t heard = (event.code - kFeedback) >> kDelayBits;
     const auto task = static_cast<int32_t>(heard / 16), feedback = static_cast<int32_t>(heard % 16);
     feedback& kAtSender ? on_ack(task, feedback, event) : on_arrival_at_receiver(task, feedback, event);
   }
@@ -336,16 +336,16 @@ class Transport : public Base {
   DEVICE void on_arrival_at_receiver(int32_t task, int32_t feedback, const Event& event) {
     Flow& flow = s_.flow[task];
     const int64_t now = event.time;
-    int64_t what = event.what + (int64_t{kAtSender} << kDelayBits);
+    int64_t code = event.code + (int64_t{kAtSender} << kDelayBits);
     if (now < flow.quiet) {
-      what &= ~(int64_t{kMark} << kDelayBits);
+      code &= ~(int64_t{kMark} << kDelayBits);
     } else if (feedback & kMark) {
       flow.quiet = now + b_.transport.notice;
     }
     const int64_t sent = with_control(b_.transport.control, [&](const auto& control) {
       return control.ack_time(*this, flow, task, (feedback & kLost) != 0, now);
     });
-    if (sent != kNever) post({sent + b_.flows.back[task_ + task], what}, task, true);
+    if (sent != kNever) post({sent + b_.flows.back[task_ + task], code}, task, true);
   }
 
   DEVICE void on_ack(int32_t task, int32_t feedback, const Event& event) {
@@ -354,10 +354,10 @@ class Transport : public Base {
     self().send_until(p, now);
     Flow& flow = s_.flow[task];
     ++flow.allowed;
-    if (feedback & kLost) ++(feedback & kLastOne ? flow.last : flow.again);
+    if (feedback & kLost) ++(feedback & kLastOne ? flow.lost_short : flow.lost_full);
     if (recycles()) recycle(task, feedback, event);
     if (feedback & hears_) {
-      const Ack ack{((event.what & longest_delay_) << kTickBits) + b_.flows.back[task_ + task],
+      const Ack ack{((event.code & longest_delay_) << kTickBits) + b_.flows.back[task_ + task],
                     feedback & kLastOne ? short_bytes(task) : b_.model.size, (feedback & kLost) != 0,
                     (feedback & kMark) != 0};
       with_control(b_.transport.control, [&](const auto& control) { control.on_ack(*this, flow, task, p, ack, now); });
@@ -371,26 +371,26 @@ class Transport : public Base {
 
   // A message learns of a packet and its entropy. Only a dropped packet times out.
   CALLED_ON_CPU void recycle(int32_t task, int32_t feedback, const Event& event) const {
-    Recycled& own = s_.entropies[task].recycled;
-    const int64_t entropy = (event.what & kLongestDelay) / (longest_delay_ + 1);
-    if (!(feedback & kLost)) return own.on_ack(static_cast<int32_t>(entropy), (feedback & kMark) != 0, event.time);
-    if (b_.transport.loss == kDrops) own.on_timeout(event.time);
+    Recycled& recycled = s_.entropies[task].recycled;
+    const int64_t entropy = (event.code & kLongestDelay) / (longest_delay_ + 1);
+    if (!(feedback & kLost)) return recycled.on_ack(static_cast<int32_t>(entropy), (feedback & kMark) != 0, event.time);
+    if (b_.transport.loss == kDrops) recycled.on_timeout(event.time);
   }
 
   // Depths of queues over time (depths.h) have a column for each channel, or for each port where packets are lost.
-  DEVICE int32_t most(int32_t i) const { return loses() ? s_.lane[i].most : most_taken(i); }
+  DEVICE int32_t max_flits(int32_t i) const { return loses() ? s_.lane[i].max_waiting : max_taken(i); }
 
   DEVICE void remember(int32_t i, int32_t flits) {
     if (!loses()) return remember_taken(i, flits);
-    if (flits > s_.lane[i].most) s_.lane[i].most = flits;
+    if (flits > s_.lane[i].max_waiting) s_.lane[i].max_waiting = flits;
   }
 
   DEVICE void begin_interval(int32_t i, int64_t now) {
     if (!loses()) return begin_taken(i, now);
     Lane& lane = s_.lane[i];
     int32_t& deepest = b_.out.deepest[port_ + i];
-    if (lane.most > deepest) deepest = lane.most;
-    lane.most = lane.waiting + sent_until_free(i, now);
+    if (lane.max_waiting > deepest) deepest = lane.max_waiting;
+    lane.max_waiting = lane.waiting + sent_until_free(i, now);
   }
 
   // Writes what waited for a port, and what it lost and marked.
@@ -399,7 +399,7 @@ class Transport : public Base {
     b_.out.lost[port_ + p] = s_.lane[p].lost;
     b_.out.marked[port_ + p] = s_.lane[p].marked;
     int32_t& deepest = b_.out.deepest[port_ + p];
-    if (s_.lane[p].most > deepest) deepest = s_.lane[p].most;
+    if (s_.lane[p].max_waiting > deepest) deepest = s_.lane[p].max_waiting;
   }
 
   // Returns what a control hears of packets, bits of Feedback. A lambda in an initializer would be of the host alone.

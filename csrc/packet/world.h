@@ -37,7 +37,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
       Base::ports_, Base::region_, Base::s_, Base::task_, Base::tasks_, Base::window_, Base::world_, Base::adapts,
       Base::begin_buffers, Base::begin_by_address, Base::begin_messages, Base::begin_port, Base::begin_queues,
       Base::begin_round, Base::begin_transport, Base::by_address, Base::earliest, Base::enqueue_by_address,
-      Base::enqueue_by_path, Base::feedback_time, Base::has_packets, Base::is_occupied, Base::loses, Base::most_taken,
+      Base::enqueue_by_path, Base::feedback_time, Base::has_packets, Base::is_occupied, Base::loses, Base::max_taken,
       Base::offer_message, Base::output_queues, Base::port_of, Base::queue_of, Base::return_credit, Base::run_feedback,
       Base::run_routers, Base::send_all, Base::sending_part, Base::size_of, Base::take_slot, Base::try_once,
       Base::write_lane, Base::end_period, Base::skip_periods;
@@ -87,8 +87,8 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
     for (int32_t from = 0; from < region_.parts(); ++from) {
       auto& mail = region_.mail_from(from);
       for (const Slot& packet : mail.packets) accept(packet);
-      for (const auto& credit : mail.credits) return_credit(s_.channel[credit.channel], credit.flits, credit.gone);
-      for (const Event& event : mail.events) event.what < kFeedback ? tasks_.push(event) : s_.feedback.push(event);
+      for (const auto& credit : mail.credits) return_credit(s_.channel[credit.channel], credit.flits, credit.left_at);
+      for (const Event& event : mail.events) event.code < kFeedback ? tasks_.push(event) : s_.feedback.push(event);
       mail.packets.clear();
       mail.credits.clear();
       mail.events.clear();
@@ -196,7 +196,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
       write_lane(p);
     }
     for (int32_t c = 0; c < channels_; ++c) {
-      const int32_t taken = most_taken(c);
+      const int32_t taken = max_taken(c);
       int32_t& fullest = b_.out.fullest[channel_ + c];
       if (taken > fullest) fullest = taken;
       b_.out.waits_for[channel_ + c] = kNone;
@@ -225,14 +225,14 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
   // Takes a packet that another part has sent.
   DEVICE void accept(const Slot& slot) {
     const Packet& packet = slot.packet;
-    const int32_t where = packet.next;
-    const int32_t size = size_of(packet.task, packet.number), own = take_slot();
-    s_.slot[own].packet = packet;
+    const int32_t edge_or_channel = packet.next;
+    const int32_t size = size_of(packet.task, packet.number), new_slot = take_slot();
+    s_.slot[new_slot].packet = packet;
     if (by_address()) {
-      enqueue_by_address(s_.port[port_of(where)], own, where, size, slot.ready);
+      enqueue_by_address(s_.port[port_of(edge_or_channel)], new_slot, edge_or_channel, size, slot.ready);
     } else {
-      const int32_t channel = b_.ports.queue_channel[b_.ports.queue_offsets[world_] + s_.edge[where].queue];
-      enqueue_by_path(s_.port[port_of(channel)], own, where, size, slot.ready);
+      const int32_t channel = b_.ports.queue_channel[b_.ports.queue_offsets[world_] + s_.edge[edge_or_channel].queue];
+      enqueue_by_path(s_.port[port_of(channel)], new_slot, edge_or_channel, size, slot.ready);
     }
   }
 
@@ -287,7 +287,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
     World& world;
     DEVICE World& first() const { return world; }
     template <class F>
-    DEVICE void each(const F& f) const {
+    DEVICE void for_each_part(const F& f) const {
       f(world);
     }
   };
@@ -295,7 +295,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
   // What is taken of buffers in intervals that begin in skipped periods (depths.h).
   struct OfPeriod {
     World& world;
-    DEVICE int32_t most(int32_t c) const { return world.most(c); }
+    DEVICE int32_t max_flits(int32_t c) const { return world.max_flits(c); }
     DEVICE void remember(int32_t c, int32_t flits) const { world.remember(c, flits); }
     DEVICE void begin_interval(int32_t c, int64_t) const { world.begin_of_period(c); }
   };

@@ -10,9 +10,9 @@ namespace topoflow::BACKEND {
 
 struct Event {
   int64_t time;  // ps
-  int64_t what;
+  int64_t code;
 
-  DEVICE bool operator<(const Event& other) const { return time != other.time ? time < other.time : what < other.what; }
+  DEVICE bool operator<(const Event& other) const { return time != other.time ? time < other.time : code < other.code; }
 };
 
 // A binary heap of events, the first of them on top.

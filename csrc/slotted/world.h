@@ -496,11 +496,11 @@ class World {
   }
 
   DEVICE void process_event(const Event& event, int64_t now) {
-    if (event.what >= tasks) {  // a task that occupies a resource is ready
-      const auto ready = static_cast<int32_t>(event.what - tasks);
+    if (event.code >= tasks) {  // a task that occupies a resource is ready
+      const auto ready = static_cast<int32_t>(event.code - tasks);
       return state.resources.wait(resource(ready), ready, event.time);
     }
-    const auto task = static_cast<int32_t>(event.what);
+    const auto task = static_cast<int32_t>(event.code);
     if (!state.flow[task].unsent) {
       batch.finish[first_task + task] = event.time;
       if (resource(task) != kNone) state.resources.release(resource(task), event.time);

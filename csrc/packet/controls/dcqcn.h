@@ -28,35 +28,36 @@ struct Rate {
 
   DEVICE void begin() { *this = {0, 0, 0, kWholeRate, kWholeRate, kWholeAlpha, 0, 0, false}; }
 
-  DEVICE void cut(const TransportSettings& how, int64_t time, int32_t step, int32_t leap) {
-    catch_up(how, time, step, leap);
+  DEVICE void cut(const TransportSettings& settings, int64_t time, int32_t step, int32_t leap) {
+    catch_up(settings, time, step, leap);
     target = now;
     now -= static_cast<int32_t>((int64_t{now} * alpha) >> 31);
     if (now < step) now = step;  // ours: the paper has no least rate
-    alpha += static_cast<int32_t>(((int64_t{kWholeAlpha} - alpha) * how.gain) >> 16);
-    *this = {time + how.timer, time + how.alpha_timer, 0, now, target, alpha, 0, 0, true};
+    alpha += static_cast<int32_t>(((int64_t{kWholeAlpha} - alpha) * settings.gain) >> 16);
+    *this = {time + settings.timer, time + settings.alpha_timer, 0, now, target, alpha, 0, 0, true};
   }
 
   // The timers that have ended by `time`. `step` and `leap`: what the target rises by.
-  DEVICE void catch_up(const TransportSettings& how, int64_t time, int32_t step, int32_t leap) {
+  DEVICE void catch_up(const TransportSettings& settings, int64_t time, int32_t step, int32_t leap) {
     if (!is_limited) return;
-    for (; alpha_timer <= time; alpha_timer += how.alpha_timer)
-      alpha -= static_cast<int32_t>((int64_t{alpha} * how.gain) >> 16);
-    for (; timer <= time; timer += how.timer) rise(how, ++by_timer, by_bytes, step, leap);
+    for (; alpha_timer <= time; alpha_timer += settings.alpha_timer)
+      alpha -= static_cast<int32_t>((int64_t{alpha} * settings.gain) >> 16);
+    for (; timer <= time; timer += settings.timer) rise(settings, ++by_timer, by_bytes, step, leap);
   }
 
-  DEVICE void sent(const TransportSettings& how, int32_t size, int32_t step, int32_t leap) {
+  DEVICE void sent(const TransportSettings& settings, int32_t size, int32_t step, int32_t leap) {
     if (!is_limited) return;
-    for (bytes += size; bytes >= how.bytes; bytes -= how.bytes) rise(how, by_timer, ++by_bytes, step, leap);
+    for (bytes += size; bytes >= settings.bytes; bytes -= settings.bytes)
+      rise(settings, by_timer, ++by_bytes, step, leap);
   }
 
   // ps from the beginning of a packet that takes `taken` ps on its link to the beginning of the next.
-  DEVICE int64_t gap(int64_t taken) const { return now < kWholeRate ? taken * kWholeRate / now : 0; }
+  DEVICE int64_t gap(int64_t duration) const { return now < kWholeRate ? duration * kWholeRate / now : 0; }
 
  private:
-  DEVICE void rise(const TransportSettings& how, int32_t one, int32_t other, int32_t step, int32_t leap) {
-    const int32_t most = one > other ? one : other, least = one > other ? other : one;
-    if (most >= how.recoveries) target += least > how.recoveries ? leap : step;
+  DEVICE void rise(const TransportSettings& settings, int32_t one, int32_t other, int32_t step, int32_t leap) {
+    const int32_t larger = one > other ? one : other, smaller = one > other ? other : one;
+    if (larger >= settings.recoveries) target += smaller > settings.recoveries ? leap : step;
     if (target > kWholeRate) target = kWholeRate;
     now = (now + target + 1) / 2;
   }
@@ -67,10 +68,10 @@ struct Dcqcn : Uncontrolled {
   static constexpr int32_t kHears = kMark;
 
   DEVICE static int64_t gap(auto& world, auto& flow, int32_t p, int32_t size, int64_t now) {
-    const TransportSettings& how = world.b_.transport;
+    const TransportSettings& settings = world.b_.transport;
     const int32_t step = world.b_.flows.step[world.port_ + p], leap = world.b_.flows.leap[world.port_ + p];
-    flow.rate.catch_up(how, now, step, leap);
-    flow.rate.sent(how, size * world.b_.model.flit, step, leap);
+    flow.rate.catch_up(settings, now, step, leap);
+    flow.rate.sent(settings, size * world.b_.model.flit, step, leap);
     return flow.rate.gap(world.time(world.s_.port[p], size));
   }
 

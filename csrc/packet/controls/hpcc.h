@@ -162,9 +162,9 @@ struct Hpcc : Uncontrolled {
 
   DEVICE static HpccWindow::Limits limits_of(auto& world, int32_t task) {
     const auto& flows = world.b_.flows;
-    const auto& how = world.b_.transport;
+    const auto& settings = world.b_.transport;
     const int64_t row = world.task_ + task, size = world.b_.model.size;
-    return {flows.idle[row], size, flows.largest[row], how.utilization, how.increase, how.stages};
+    return {flows.idle[row], size, flows.largest[row], settings.utilization, settings.increase, settings.stages};
   }
 };
 

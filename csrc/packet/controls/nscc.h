@@ -93,21 +93,21 @@ struct NsccWindow {
 
   // Returns whether the window follows what has arrived, or a packet is ignored as it was sent before the window did.
   DEVICE bool adapts(const Limits& limits, const Ack& ack, int64_t wait, int64_t now) {
-    bool done = (ack.is_marked || ack.is_lost) && ignored < to_ignore;
-    if (!done && now > adapt_end) {
+    bool adapted = (ack.is_marked || ack.is_lost) && ignored < to_ignore;
+    if (!adapted && now > adapt_end) {
       const bool is_jammed = has_lost || wait > 4 * limits.target;
       if (adapt_end != 0 && is_jammed && achieved < limits.largest / 8) {
         window = achieved > limits.size ? achieved : limits.size;
         to_ignore = under_way * limits.size;
         ignored = 0;
         has_lost = false;
-        done = true;
+        adapted = true;
       }
       achieved = 0;
       adapt_end = now + shortest + limits.target;
     }
-    if (done) increase = arrived = 0;
-    return done;
+    if (adapted) increase = arrived = 0;
+    return adapted;
   }
 
   DEVICE void rise(const Limits& limits, const Ack& ack, int64_t wait) {

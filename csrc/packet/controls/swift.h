@@ -24,12 +24,12 @@ namespace topoflow::BACKEND::packet {
 // The window of a message.
 struct SwiftWindow {
   static constexpr int32_t kBits = 16;
-  static constexpr int64_t kPacket = int64_t{1} << kBits, kLeastBytes = 10, kMostDrops = 5;
+  static constexpr int64_t kPacket = int64_t{1} << kBits, kMinBytes = 10, kMaxDrops = 5;
 
   struct Limits {
-    int64_t idle;             // ps, round trip
-    int64_t target, scaling;  // ps
-    int64_t least, largest;   // 2^-16 packets
+    int64_t idle;               // ps, round trip
+    int64_t target, scaling;    // ps
+    int64_t smallest, largest;  // 2^-16 packets
   };
 
   int64_t window;                // 2^-16 packets
@@ -40,14 +40,14 @@ struct SwiftWindow {
   DEVICE void begin(const Limits& limits) { *this = {limits.largest, limits.idle, 0, 0, 0}; }
 
   // A packet has arrived.
-  DEVICE void on_arrival(const Limits& limits, int64_t taken, int64_t now) {
+  DEVICE void on_arrival(const Limits& limits, int64_t measured, int64_t now) {
     drops = 0;
-    round_trip = taken;
+    round_trip = measured;
     const int64_t target = limits.target + scaled(limits);
-    if (taken < target) {
+    if (measured < target) {
       window += window >= kPacket ? (kPacket << kBits) / window : kPacket;
     } else if (now - last_cut >= round_trip) {
-      cut(4 * window * ((taken - target) >> kTickBits) / (5 * (taken >> kTickBits)), now);
+      cut(4 * window * ((measured - target) >> kTickBits) / (5 * (measured >> kTickBits)), now);
     }
     bound(limits);
   }
@@ -57,7 +57,7 @@ struct SwiftWindow {
     if (now - last_cut < round_trip) return;
     drops = is_dropped ? drops + 1 : 0;
     cut(window / 2, now);
-    if (drops >= kMostDrops) window = limits.least;
+    if (drops >= kMaxDrops) window = limits.smallest;
     bound(limits);
   }
 
@@ -69,16 +69,16 @@ struct SwiftWindow {
  private:
   DEVICE int64_t scaled(const Limits& limits) const {
     const int64_t more = limits.scaling * kPacket / root(window << kBits) - limits.scaling / 10;
-    const int64_t most = limits.scaling * 306 / 100;  // 1 / sqrt(0.1) - 1 / sqrt(100) = 3.06
-    return more < 0 ? 0 : more < most ? more : most;
+    const int64_t limit = limits.scaling * 306 / 100;  // 1 / sqrt(0.1) - 1 / sqrt(100) = 3.06
+    return more < 0 ? 0 : more < limit ? more : limit;
   }
 
   // Returns the square root of a number, rounded down.
   DEVICE static int64_t root(int64_t number) {
-    int64_t found = 0;
+    int64_t result = 0;
     for (int64_t bit = int64_t{1} << 31; bit > 0; bit >>= 1)
-      if ((found + bit) * (found + bit) <= number) found += bit;
-    return found;
+      if ((result + bit) * (result + bit) <= number) result += bit;
+    return result;
   }
 
   DEVICE void cut(int64_t part, int64_t now) {
@@ -87,7 +87,7 @@ struct SwiftWindow {
   }
 
   DEVICE void bound(const Limits& limits) {
-    if (window < limits.least) window = limits.least;
+    if (window < limits.smallest) window = limits.smallest;
     if (window > limits.largest) window = limits.largest;
   }
 };
@@ -118,8 +118,7 @@ struct Swift : Uncontrolled {
     const auto& flows = world.b_.flows;
     const int64_t row = world.task_ + task, size = world.b_.model.size;
     return {flows.idle[row], flows.target[row], world.b_.transport.scaling,
-            1 + SwiftWindow::kLeastBytes * SwiftWindow::kPacket / size,
-            flows.largest[row] / size * SwiftWindow::kPacket};
+            1 + SwiftWindow::kMinBytes * SwiftWindow::kPacket / size, flows.largest[row] / size * SwiftWindow::kPacket};
   }
 };
 

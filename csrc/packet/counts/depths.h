@@ -3,7 +3,7 @@
 //
 // `Columns` counts the flits, in a column for each queue:
 //
-//   most(i)                   returns the most flits in the current interval
+//   max_flits(i)                   returns the most flits in the current interval
 //   remember(i, n)            says that there were n flits in the current interval
 //   begin_interval(i, now)    begins another interval
 //
@@ -43,7 +43,7 @@ class Depths {
     for (; now >= end_; end_ += interval_) {
       int32_t* const row = row_of(filled_++);
       for (int32_t i = first; i < last; ++i) {
-        row[i] = columns.most(i);
+        row[i] = columns.max_flits(i);
         columns.begin_interval(i, end_);
       }
     }
@@ -53,7 +53,7 @@ class Depths {
   template <class Columns>
   DEVICE void finish(const Columns& columns) const {
     if (b_.model.samples == 0) return;
-    for (int32_t i = 0; i < columns_; ++i) row_of(filled_)[i] = columns.most(i);
+    for (int32_t i = 0; i < columns_; ++i) row_of(filled_)[i] = columns.max_flits(i);
     b_.out.interval[world_] = interval_;
     b_.out.intervals[world_] = filled_ + 1;
   }

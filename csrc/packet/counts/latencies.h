@@ -17,8 +17,8 @@ struct Share {
 
 // Returns the bins that a part counts in. The first part counts in those of the world, the others have their own.
 HD int64_t* latency_bins(Memory& memory, int64_t* of_world, const Share& share) {
-  int64_t* const others = memory.take<int64_t>((share.parts - 1) * kLatencyBins);
-  return share.rank == 0 ? of_world : others + (share.rank - 1) * kLatencyBins;
+  int64_t* const other_bins = memory.take<int64_t>((share.parts - 1) * kLatencyBins);
+  return share.rank == 0 ? of_world : other_bins + (share.rank - 1) * kLatencyBins;
 }
 
 class Latencies {
@@ -27,27 +27,27 @@ class Latencies {
 
   DEVICE void begin() {
     for (int64_t i = 0; i < kLatencyBins; ++i) bins_[i] = 0;
-    sum_ = most_ = 0;
+    sum_ = max_ = 0;
   }
 
   // Counts a latency, ps.
   DEVICE void count(int64_t latency) {
     ++bins_[bin(latency)];
     sum_ += latency;
-    if (latency > most_) most_ = latency;
+    if (latency > max_) max_ = latency;
   }
 
   // Adds these to what parts of lower rank have counted of a world. Those of rank 0 come first: their bins are the
   // world's.
-  DEVICE void add(int64_t* bins, int64_t* sum, int64_t* most, int32_t world, int32_t rank) const {
+  DEVICE void add(int64_t* bins, int64_t* sum, int64_t* max, int32_t world, int32_t rank) const {
     if (rank == 0) {
       sum[world] = sum_;
-      most[world] = most_;
+      max[world] = max_;
       return;
     }
     for (int64_t i = 0; i < kLatencyBins; ++i) bins[int64_t{world} * kLatencyBins + i] += bins_[i];
     sum[world] += sum_;
-    if (most_ > most[world]) most[world] = most_;
+    if (max_ > max[world]) max[world] = max_;
   }
 
   // Remembers the counts so far in `earlier`: those of bins, then their sum.
@@ -71,7 +71,7 @@ class Latencies {
   }
 
   int64_t* bins_;
-  int64_t sum_ = 0, most_ = 0;
+  int64_t sum_ = 0, max_ = 0;
 };
 
 }  // namespace topoflow::BACKEND::packet

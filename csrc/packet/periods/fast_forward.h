@@ -24,24 +24,24 @@ class FastForward {
   DEVICE int64_t latest_end() const { return latest_end_; }
 
   // Returns when the next window begins, ps: at `next.first`, or whole periods later, which are skipped.
-  // parts: each(f) calls f(part) for all parts of the world, first() is one of them.
+  // parts: for_each_part(f) calls f(part) for all parts of the world, first() is one of them.
   template <class Parts>
   CALLED_ON_GPU int64_t begin_window(Parts& parts, const Notice& next) {
     latest_end_ = kNever;
     bool is_disturbed = false;
-    parts.each([&](auto& part) { is_disturbed |= part.take_offered(); });
+    parts.for_each_part([&](auto& part) { is_disturbed |= part.take_offered(); });
     const bool ends_interval = next.first >= parts.first().end_of_interval();
     if (is_disturbed || ends_interval) stop(parts, is_disturbed);
     ++windows_;
     const bool is_too_early = looks_ == 0 && spent_ > kFirstLooks + windows_ / kWindowsOfLook;
-    if (rest_ > 0 || ends_interval || is_too_early) {
-      rest_ -= rest_ > 0;
+    if (pause_ > 0 || ends_interval || is_too_early) {
+      pause_ -= pause_ > 0;
       return next.first;
     }
     if (port_ == kNone || parts.first().next_of(port_) == kNever) {
       port_ = kNone;
-      parts.each([&](auto& part) { port_ = part.slower_nic(port_); });
-      if (port_ == kNone) rest_ = kRest;
+      parts.for_each_part([&](auto& part) { port_ = part.slower_nic(port_); });
+      if (port_ == kNone) pause_ = kPause;
     }
     if (port_ == kNone || parts.first().next_of(port_) > next.first) {
       if (port_ != kNone) latest_end_ = parts.first().next_of(port_);
@@ -62,18 +62,18 @@ class FastForward {
   CALLED_ON_CPU int64_t look(Parts& parts, const Notice& next) {
     Digest outline;
     ++spent_;
-    parts.each([&](auto& part) { outline.add(part.outline(next.first)); });
-    const bool is_kept = looks_ == power_, is_alike = looks_ > 0 && outline == outline_;
+    parts.for_each_part([&](auto& part) { outline.add(part.outline(next.first)); });
+    const bool is_saved = looks_ == power_, is_alike = looks_ > 0 && outline == outline_;
     Digest state;
-    if (is_kept || is_alike) parts.each([&](auto& part) { state.add(part.digest(next.first)); });
+    if (is_saved || is_alike) parts.for_each_part([&](auto& part) { state.add(part.digest(next.first)); });
     if (is_alike && state == state_) return skip(parts, next);
-    if (looks_ == kMostLooks) {
+    if (looks_ == kMaxLooks) {
       stop(parts, true);
-      rest_ = kLongRest;
+      pause_ = kLongPause;
       return 0;
     }
-    if (is_kept) {
-      parts.each([&](auto& part) { part.remember_counters(looks_ == 0); });
+    if (is_saved) {
+      parts.for_each_part([&](auto& part) { part.remember_counters(looks_ == 0); });
       outline_ = outline;
       state_ = state;
       since_ = next.first;
@@ -88,23 +88,23 @@ class FastForward {
     const int64_t period = next.first - since_;
     bool is_alike = true;
     int64_t periods = kNever;
-    parts.each([&](auto& part) {
+    parts.for_each_part([&](auto& part) {
       is_alike &= part.is_idle_alike(period);
-      const int64_t left = part.periods_left();
-      periods = left < periods ? left : periods;
+      const int64_t remaining = part.periods_left();
+      periods = remaining < periods ? remaining : periods;
     });
     const int64_t until_task = (next.tasks - next.first) / period;
     if (!is_alike || periods == kNever) periods = 0;
     if (until_task < periods) periods = until_task;
     periods = parts.first().periods_of_depths(next.first, period, periods);
-    rest_ = kRest;
+    pause_ = kPause;
     if (periods == 0) {
       stop(parts, false);
       return 0;
     }
     wait_ = looks_ = power_ = 0;
     spent_ = 0;
-    parts.each([&](auto& part) { part.skip(next.first, periods, periods * period); });
+    parts.for_each_part([&](auto& part) { part.skip(next.first, periods, periods * period); });
     return periods * period;
   }
 
@@ -112,19 +112,19 @@ class FastForward {
   template <class Parts>
   DEVICE void stop(Parts& parts, bool in_vain) {
     if (looks_ > 0) {
-      parts.each([](auto& part) { part.forget_counters(); });
+      parts.for_each_part([](auto& part) { part.forget_counters(); });
       if (in_vain && wait_ < kLongestWait) wait_ = 2 * wait_ + 1;
     }
     looks_ = power_ = 0;
-    if (in_vain) rest_ = wait_;
+    if (in_vain) pause_ = wait_;
   }
 
-  static constexpr int32_t kMostLooks = 32, kLongestWait = 31, kRest = 8, kLongRest = 256;
+  static constexpr int32_t kMaxLooks = 32, kLongestWait = 31, kPause = 8, kLongPause = 256;
   static constexpr int64_t kFirstLooks = 40, kWindowsOfLook = 256;
 
   bool is_on_;
   int64_t latest_end_ = kNever;
-  int32_t rest_ = 0;                 // windows until it looks again
+  int32_t pause_ = 0;                // windows until it looks again
   int32_t wait_ = 0;                 // windows that it rests after a message has come
   int32_t port_ = kNone;             // whose NIC is looked at
   int64_t windows_ = 0, spent_ = 0;  // windows of the world; looks since it last skipped periods

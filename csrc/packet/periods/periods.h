@@ -64,11 +64,11 @@ class Periods : public Base {
 
   // Returns the digest of all that decides what the region does from `now` on. All ports have sent until then.
   DEVICE Digest digest(int64_t now) {
-    Digest found;
+    Digest result;
     for (int32_t p = first_port_; p < end_port_; ++p)
-      if (!is_idle(p, now)) add_port(found, p, now);
-    for (int32_t c = region_.first_channel(); c < region_.end_channel(channels_); ++c) add_channel(found, c, now);
-    return found;
+      if (!is_idle(p, now)) add_port(result, p, now);
+    for (int32_t c = region_.first_channel(); c < region_.end_channel(channels_); ++c) add_channel(result, c, now);
+    return result;
   }
 
   // Returns the digest of a small part of that: when ports send next, and in whose turn.
@@ -90,8 +90,8 @@ class Periods : public Base {
     }
     for (int32_t c = region_.first_channel(); c < region_.end_channel(channels_); ++c) {
       Channel& channel = s_.channel[c];
-      if (anew || channel.least < s_.other_least[c]) s_.other_least[c] = channel.least;
-      channel.least = channel.room;  // the digest has collected
+      if (anew || channel.least_room < s_.other_least_room[c]) s_.other_least_room[c] = channel.least_room;
+      channel.least_room = channel.room;  // the digest has collected
     }
     latencies_.remember(s_.earlier_latencies);
   }
@@ -99,7 +99,7 @@ class Periods : public Base {
   // Forgets that: the most that was taken is that of all of the interval again.
   DEVICE void forget_counters() {
     for (int32_t c = region_.first_channel(); c < region_.end_channel(channels_); ++c)
-      if (s_.other_least[c] < s_.channel[c].least) s_.channel[c].least = s_.other_least[c];
+      if (s_.other_least_room[c] < s_.channel[c].least_room) s_.channel[c].least_room = s_.other_least_room[c];
   }
 
   // Returns whether ports that are idle, but have sent in the period, are as they were a period ago.
@@ -115,15 +115,15 @@ class Periods : public Base {
 
   // Returns the periods until the first message of the region has two packets left, kNever: none sends.
   DEVICE int64_t periods_left() const {
-    int64_t least = kNever;
+    int64_t fewest = kNever;
     for (int32_t p = first_port_; p < end_port_; ++p) {
       for_each_sender(s_.port[p], [&](int32_t i) {
         const Sender& sender = s_.sender[i];
-        const int64_t sent = sender.number - s_.earlier_number[i], left = sender.packets - 2 - sender.number;
-        if (sent > 0 && left / sent < least) least = left > 0 ? left / sent : 0;
+        const int64_t sent = sender.number - s_.earlier_number[i], remaining = sender.packets - 2 - sender.number;
+        if (sent > 0 && remaining / sent < fewest) fewest = remaining > 0 ? remaining / sent : 0;
       });
     }
-    return least;
+    return fewest;
   }
 
   // Skips `periods` periods, which last `by` ps. Returns the packet-hops in them.
@@ -151,19 +151,19 @@ class Periods : public Base {
   // Exchanges the most that was taken in the interval, now that of all of it, with that of the period.
   DEVICE void end_period() {
     for (int32_t c = region_.first_channel(); c < region_.end_channel(channels_); ++c) {
-      const int32_t of_period = s_.channel[c].least;
-      if (s_.other_least[c] < of_period) s_.channel[c].least = s_.other_least[c];
-      s_.other_least[c] = of_period;
+      const int32_t of_period = s_.channel[c].least_room;
+      if (s_.other_least_room[c] < of_period) s_.channel[c].least_room = s_.other_least_room[c];
+      s_.other_least_room[c] = of_period;
     }
   }
 
   // Another interval begins in a skipped period.
   DEVICE void begin_of_period(int32_t c) const {
     Channel& channel = s_.channel[c];
-    const int32_t most = b_.ports.buffer[channel_ + c] - channel.least;
+    const int32_t taken = b_.ports.buffer[channel_ + c] - channel.least_room;
     int32_t& fullest = b_.out.fullest[channel_ + c];
-    if (most > fullest) fullest = most;
-    channel.least = s_.other_least[c];
+    if (taken > fullest) fullest = taken;
+    channel.least_room = s_.other_least_room[c];
   }
 
  private:
@@ -176,10 +176,10 @@ class Periods : public Base {
   template <class F>
   DEVICE void for_each_sender(const Port& port, const F& f) const {
     for (int32_t i = port.first; i != kNone; i = s_.sender[i].next) f(i);
-    for (int32_t i = port.coming; i != kNone; i = s_.sender[i].next) f(i);
+    for (int32_t i = port.scheduled; i != kNone; i = s_.sender[i].next) f(i);
   }
 
-  DEVICE void add_port(Digest& found, int32_t p, int64_t now) const {
+  DEVICE void add_port(Digest& sum, int32_t p, int64_t now) const {
     const Port& port = s_.port[p];
     Sequence words;
     words.add(p).add(static_cast<int64_t>(port.occupied)).add(port.turn).add(port.free - now);
@@ -187,7 +187,7 @@ class Periods : public Base {
     for (int32_t i = port.first; i != kNone; i = s_.sender[i].next)
       add_sender(words, i, now).add(b_.model.by_arrival ? s_.sender[i].time - now : 0);
     words.add(kNone);
-    for (int32_t i = port.coming; i != kNone; i = s_.sender[i].next)
+    for (int32_t i = port.scheduled; i != kNone; i = s_.sender[i].next)
       add_sender(words, i, now).add(s_.sender[i].time - now);
     find_queue(port, 0, port.queues, [&](int32_t place, const Queue& queue) {
       words.add(kNone).add(place);
@@ -198,19 +198,19 @@ class Periods : public Base {
       }
       return false;
     });
-    found.add(words.end());
+    sum.add(words.end());
   }
 
   DEVICE Sequence& add_sender(Sequence& words, int32_t i, int64_t now) const {
     return words.add(i).add(s_.message[s_.sender[i].task].arrival - now);
   }
 
-  DEVICE void add_channel(Digest& found, int32_t c, int64_t now) {
+  DEVICE void add_channel(Digest& sum, int32_t c, int64_t now) {
     Channel& channel = s_.channel[c];
     collect(channel, now);
-    found.add(Sequence().add(c).add(channel.room).add(channel.starved).end());
-    for_each_credit(
-        channel, [&](int64_t back, int32_t flits) { found.add(Sequence().add(c).add(back - now).add(flits).end()); });
+    sum.add(Sequence().add(c).add(channel.room).add(channel.starved).end());
+    for_each_credit(channel,
+                    [&](int64_t back, int32_t flits) { sum.add(Sequence().add(c).add(back - now).add(flits).end()); });
   }
 
   DEVICE void skip_of_port(int32_t p, int64_t periods, int64_t by) {

@@ -96,20 +96,20 @@ class Addresses {
   }
 
   // Returns the middle of Valiant's route: a third group, or inside a group a third router; kNone: there is none.
-  DEVICE int32_t drawn_middle(int32_t router, int32_t target, uint32_t word) const {
-    const int32_t here = router / routers, there = target / routers;
-    return here == there ? plus(groups, other(router % routers, target % routers, routers, word))
-                         : other(here, there, groups, word);
+  DEVICE int32_t draw_middle(int32_t router, int32_t target, uint32_t word) const {
+    const int32_t source_group = router / routers, target_group = target / routers;
+    return source_group == target_group ? plus(groups, other(router % routers, target % routers, routers, word))
+                                        : other(source_group, target_group, groups, word);
   }
 
-  DEVICE int32_t drawn_direct(const Words& drawn) const { return step_by(kNone, below(drawn.word[0], cables)); }
+  DEVICE int32_t draw_direct(const Words& words) const { return step_by(kNone, below(words.word[0], cables)); }
 
   // Returns what a packet draws at its first router.
-  DEVICE Steps drawn_steps(int32_t router, int32_t target, const Words& drawn) const {
-    const int32_t direct = drawn_direct(drawn);
+  DEVICE Steps draw_steps(int32_t router, int32_t target, const Words& words) const {
+    const int32_t direct = draw_direct(words);
     if (routing == kMinimal || router == target) return {direct, kNone};
-    const int32_t middle = drawn_middle(router, target, drawn.word[1]);
-    return {direct, middle == kNone ? kNone : step_by(middle, below(drawn.word[2], cables))};
+    const int32_t middle = draw_middle(router, target, words.word[1]);
+    return {direct, middle == kNone ? kNone : step_by(middle, below(words.word[2], cables))};
   }
 
   // Returns the number of links between routers on the route to an endpoint.
@@ -132,9 +132,9 @@ class Addresses {
   DEVICE static int32_t other(int32_t one, int32_t two, int32_t n, uint32_t word) {
     if (n < 3) return kNone;
     const int32_t low = one < two ? one : two, high = one < two ? two : one;
-    int32_t found = below(word, n - 2);
-    found += found >= low;
-    return found + (found >= high);
+    int32_t number = below(word, n - 2);
+    number += number >= low;
+    return number + (number >= high);
   }
 
   int64_t endpoint_;

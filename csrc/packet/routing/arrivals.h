@@ -37,17 +37,17 @@ class Arrivals {
   // Collects those that arrive before `end`. All must be popped before the next call, router by router.
   DEVICE void collect(int64_t end) {
     for (int32_t r = first_; r <= end_; ++r) next_[r] = 0;
-    const int64_t from = count(end), moved = slots_ - under_way_;
+    const int64_t from = count(end), shift = slots_ - under_way_;
     int64_t at = slots_ - (under_way_ - from);
     at_ = at;
     for (int32_t r = first_; r < end_; ++r) {
       begin_[r] = at;
       at += next_[r];
-      next_[r] = begin_[r] - moved;
+      next_[r] = begin_[r] - shift;
     }
     begin_[end_] = at;
-    group(moved);
-    for (int64_t i = under_way_; i-- > from;) all_[i + moved] = all_[i];
+    group(shift);
+    for (int64_t i = under_way_; i-- > from;) all_[i + shift] = all_[i];
     under_way_ = from;
     for (int32_t r = first_; r < end_; ++r) sort(all_ + begin_[r], begin_[r + 1] - begin_[r]);
   }
@@ -65,24 +65,24 @@ class Arrivals {
   // Moves arrivals before `end` to the back of the list and counts them in `next_`; returns the first one's position.
   DEVICE int64_t count(int64_t end) {
     soonest_ = kNever;
-    int64_t kept = 0;
-    for (int64_t from = under_way_; kept < from;) {
-      const Arrival one = all_[kept];
+    int64_t remaining = 0;
+    for (int64_t from = under_way_; remaining < from;) {
+      const Arrival one = all_[remaining];
       if (one.ready < end) {
         ++next_[one.router];
-        swap(all_[kept], all_[--from]);
+        swap(all_[remaining], all_[--from]);
       } else {
         soonest_ = one.ready < soonest_ ? one.ready : soonest_;
-        ++kept;
+        ++remaining;
       }
     }
-    return kept;
+    return remaining;
   }
 
-  // Brings those to each router together, `moved` before where they are going to be.
-  DEVICE void group(int64_t moved) {
+  // Brings those to each router together, `shift` before where they are going to be.
+  DEVICE void group(int64_t shift) {
     for (int32_t r = first_; r < end_; ++r) {
-      while (next_[r] < begin_[r + 1] - moved) {
+      while (next_[r] < begin_[r + 1] - shift) {
         const int32_t router = all_[next_[r]].router;
         if (router == r)
           ++next_[r];
@@ -105,9 +105,9 @@ class Arrivals {
   }
 
   DEVICE static void swap(Arrival& one, Arrival& other) {
-    const Arrival kept = one;
+    const Arrival copy = one;
     one = other;
-    other = kept;
+    other = copy;
   }
 
   Arrival* all_;

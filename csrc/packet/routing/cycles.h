@@ -25,7 +25,7 @@ CALLED_ON_CPU int32_t edge_in_turn(const Draws& draws, int64_t task, uint32_t nu
   const uint32_t turn = number / static_cast<uint32_t>(stride), cycle = turn / static_cast<uint32_t>(edges);
   const auto place = static_cast<int32_t>(turn % static_cast<uint32_t>(edges));
   Words words{};
-  int32_t found = 0;
+  int32_t edge = 0;
   for (int32_t i = place, block = -1; i >= 0; --i) {
     if (i / 4 != block) {
       block = i / 4;
@@ -33,11 +33,11 @@ CALLED_ON_CPU int32_t edge_in_turn(const Draws& draws, int64_t task, uint32_t nu
     }
     const int32_t other = i + below(words.word[i % 4], edges - i);
     if (i == place)
-      found = other;
-    else if (other == found)
-      found = i;
+      edge = other;
+    else if (other == edge)
+      edge = i;
   }
-  return found;
+  return edge;
 }
 
 }  // namespace topoflow::BACKEND::packet

@@ -22,29 +22,29 @@ namespace topoflow::BACKEND::packet {
 
 // What a message knows of entropies.
 struct Recycled {
-  static constexpr int32_t kMost = 8, kExplored = 16;
+  static constexpr int32_t kMaxRecent = 8, kExplored = 16;
   static constexpr int64_t kFreeze = 10'000'000'000;  // ps
 
-  int64_t thaws;          // ps, when it stops to freeze; 0: it does not
-  int32_t recent[kMost];  // entropies of packets that were acknowledged without a mark
-  int32_t head, count;    // where the next one goes; how many there are
-  int32_t fresh;          // of these, the last ones, that were not taken
-  int32_t place;          // of the one that is taken next while it freezes
-  int32_t explored;       // packets that still draw theirs, after it has frozen
+  int64_t thaws;               // ps, when it stops to freeze; 0: it does not
+  int32_t recent[kMaxRecent];  // entropies of packets that were acknowledged without a mark
+  int32_t head, count;         // where the next one goes; how many there are
+  int32_t fresh;               // of these, the last ones, that were not taken
+  int32_t place;               // of the one that is taken next while it freezes
+  int32_t explored;            // packets that still draw theirs, after it has frozen
 
-  // Returns the entropy of the next packet; `drawn` is one that it may draw.
-  DEVICE int32_t next(int32_t drawn) {
+  // Returns the entropy of the next packet; `random_entropy` is one that it may draw.
+  DEVICE int32_t next(int32_t random_entropy) {
     if (explored > 0) {
       --explored;
-      return drawn;
+      return random_entropy;
     }
     if (thaws != 0 && count > 0) {
-      const int32_t found = recent[place];
+      const int32_t entropy = recent[place];
       place = (place + 1) % count;
-      return found;
+      return entropy;
     }
-    if (thaws != 0 || fresh == 0) return drawn;
-    return recent[(head + kMost - fresh--) % kMost];
+    if (thaws != 0 || fresh == 0) return random_entropy;
+    return recent[(head + kMaxRecent - fresh--) % kMaxRecent];
   }
 
   DEVICE void on_timeout(int64_t now) {
@@ -57,9 +57,9 @@ struct Recycled {
     thaw(now);
     if (is_marked) return;
     recent[head] = entropy;
-    head = (head + 1) % kMost;
-    if (count < kMost) ++count;
-    if (fresh < kMost) ++fresh;
+    head = (head + 1) % kMaxRecent;
+    if (count < kMaxRecent) ++count;
+    if (fresh < kMaxRecent) ++fresh;
   }
 
  private:

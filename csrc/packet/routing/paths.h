@@ -23,15 +23,15 @@ class Paths : public Base {
   using Base::Base;
 
   // Returns the first row, from `first` on, whose bound is not less than the number that a packet draws.
-  DEVICE int32_t drawn(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
-    const uint32_t drawn = draws_.of(tasks_.number(task), number, branch).word[0];
+  DEVICE int32_t draw_row(const int32_t* bound, int32_t first, int32_t task, int64_t number, uint32_t branch) const {
+    const uint32_t word = draws_.of(tasks_.number(task), number, branch).word[0];
     int32_t row = first;
-    while (static_cast<uint32_t>(bound[row]) < drawn) ++row;
+    while (static_cast<uint32_t>(bound[row]) < word) ++row;
     return row;
   }
 
   // Returns the edge that a packet takes; `next` says what may follow (batch.h).
-  DEVICE int32_t taken_edge(int32_t next, const Packet& packet) const {
+  DEVICE int32_t choose_edge(int32_t next, const Packet& packet) const {
     if (next >= 0) return next;
     const int32_t branch = -2 - next;
     const auto first = static_cast<int32_t>(b_.paths.branch_edges[branch_ + branch] - b_.paths.branch_edges[branch_]);
@@ -42,7 +42,7 @@ class Paths : public Base {
       const uint32_t number = packet.number & kNumber;
       return first + edge_in_turn(draws_, tasks_.number(packet.task), number, stride, end - first, place);
     }
-    return drawn(b_.paths.edge_bound + edge_, first, packet.task, packet.number, place);
+    return draw_row(b_.paths.edge_bound + edge_, first, packet.task, packet.number, place);
   }
 };
 

@@ -155,7 +155,7 @@ class Router : public Base {
     if (input.level == kUp) {
       packet.step = first_step(input, packet, now);
     } else if (addresses_.is_at_middle(input.router, packet.step)) {
-      packet.step = less_occupied(input, packet, addresses_.drawn_direct(words(packet, kAtMiddle)), now);
+      packet.step = less_occupied(input, packet, addresses_.draw_direct(words(packet, kAtMiddle)), now);
     }
     return port_towards(input, packet, packet.step, now);
   }
@@ -165,7 +165,7 @@ class Router : public Base {
   DEVICE int32_t port_towards(const Input& input, const Packet& packet, int32_t step, int64_t now) {
     const int32_t entry = entry_towards(input.router, packet, step), ports = addresses_.count(entry);
     if (ports == 1) return addresses_.port(entry, 0);
-    const int32_t place = drawn_place(input.router, packet, ports);
+    const int32_t place = draw_place(input.router, packet, ports);
     const int32_t one = addresses_.port(entry, place), two = addresses_.port(entry, (place + 1) % ports);
     return adapts() && occupied(input, two, now).taken < occupied(input, one, now).taken ? two : one;
   }
@@ -175,7 +175,7 @@ class Router : public Base {
     return *addresses_.next(router, message.endpoint, message.router, step);
   }
 
-  DEVICE int32_t drawn_place(int32_t router, const Packet& packet, int32_t ports) const {
+  DEVICE int32_t draw_place(int32_t router, const Packet& packet, int32_t ports) const {
     return below(words(packet, static_cast<uint32_t>(router)).word[0], ports);
   }
 
@@ -185,9 +185,9 @@ class Router : public Base {
     int64_t total = time(s_.port[p], 1) + s_.port[p].latency;
     for (int32_t step = packet.step; s_.output[p].level != kDown;) {
       const int32_t router = s_.output[p].router;
-      if (addresses_.is_at_middle(router, step)) step = addresses_.drawn_direct(words(packet, kAtMiddle));
+      if (addresses_.is_at_middle(router, step)) step = addresses_.draw_direct(words(packet, kAtMiddle));
       const int32_t entry = entry_towards(router, packet, step), ports = addresses_.count(entry);
-      p = addresses_.port(entry, ports == 1 ? 0 : drawn_place(router, packet, ports));
+      p = addresses_.port(entry, ports == 1 ? 0 : draw_place(router, packet, ports));
       total += b_.model.switch_latency + time(s_.port[p], 1) + s_.port[p].latency;
     }
     return total;
@@ -196,12 +196,12 @@ class Router : public Base {
   // Returns the step that a packet takes from its first router: to its target, or to a middle.
   DEVICE int32_t first_step(const Input& input, const Packet& packet, int64_t now) {
     const int32_t router = input.router, target = s_.message[packet.task].router;
-    const Steps drawn = addresses_.drawn_steps(router, target, words(packet, kAtSource));
-    if (addresses_.routing == kMinimal || router == target) return drawn.direct;
-    if (!adapts()) return drawn.around == kNone ? drawn.direct : drawn.around;
-    const int32_t best = less_occupied(input, packet, drawn.direct, now);
-    if (drawn.around == kNone) return best;
-    const int32_t other = less_occupied(input, packet, drawn.around, now);
+    const Steps steps = addresses_.draw_steps(router, target, words(packet, kAtSource));
+    if (addresses_.routing == kMinimal || router == target) return steps.direct;
+    if (!adapts()) return steps.around == kNone ? steps.direct : steps.around;
+    const int32_t best = less_occupied(input, packet, steps.direct, now);
+    if (steps.around == kNone) return best;
+    const int32_t other = less_occupied(input, packet, steps.around, now);
     return goes_around(input, packet, best, other, now) ? other : best;
   }
 
