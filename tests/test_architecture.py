@@ -69,6 +69,9 @@ DATA_GROUPS = {
 }
 # Names that say the part of a thing in one sentence instead of the thing.
 VAGUE_NAMES = frozenset({"found", "own", "each", "law", "asked", "made", "given", "kept", "told", "apart"})
+VAGUE_CPP_NAMES = VAGUE_NAMES | {
+    *("came", "come", "coming", "got", "had", "how", "least", "little", "mine", "most", "rest", "which", "who"),
+}
 USER_KEYS: dict[str, set[str]] = {}  # module -> fields whose names users write into their own files
 
 ROOMS = sorted(path for path in (PACKAGE / "papers").iterdir() if (path / "experiment").is_dir())
@@ -170,6 +173,46 @@ def test_a_name_says_the_thing() -> None:
 )
 def test_a_vague_name_is_noticed_wherever_it_is_bound(binding: str) -> None:
     assert "found" in [name for _, name in bound_names(binding)]
+
+
+CPP_TEXT = re.compile(  # comments, includes, strings, characters, and names of the standard library
+    r"""//[^\n]*|/\*.*?\*/|\#\ *include[^\n]*|"(?:\\.|[^"\\\n])*"|(?<!\d)'(?:\\.|[^'\\\n])+'|\bstd(?:::\w+)+""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def cpp_words(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the word of every name of one word in C++, as ``rest`` of ``rest_``, ``kRest`` or ``Rest``."""
+    code = CPP_TEXT.sub(lambda match: "\n" * match.group().count("\n"), text)
+    for line, content in enumerate(code.splitlines(), 1):
+        for name in re.findall(r"(?<![\w'])[A-Za-z_]\w*", content):
+            yield line, re.sub(r"^k(?=[A-Z])", "", name).strip("_").lower()
+
+
+def test_a_name_says_the_thing_in_cpp() -> None:
+    sources = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in {".h", ".hpp", ".cpp", ".cu"}]
+    assert sources
+    vague = [
+        f"{path.relative_to(ROOT)}:{line}: {word}"
+        for path in sources
+        for line, word in cpp_words(path.read_text())
+        if word in VAGUE_CPP_NAMES
+    ]
+    assert vague == []
+
+
+@pytest.mark.parametrize(
+    "code", ["int32_t found = 0;", "f(found);", "double found_;", "constexpr int kFound = 1;", "struct Found {};"]
+)
+def test_a_vague_name_is_noticed_in_cpp(code: str) -> None:
+    assert [word for _, word in cpp_words(f"// x\n{code}")].count("found") == 1
+
+
+@pytest.mark.parametrize(
+    "code", ["// found", "/* found\nfound */", 'f("found \\" found")', "#include <found>", "std::endian::found"]
+)
+def test_no_name_is_seen_where_cpp_has_none(code: str) -> None:
+    assert "found" not in [word for _, word in cpp_words(code)]
 
 
 def test_no_folder_is_a_drawer() -> None:
