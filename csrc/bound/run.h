@@ -14,8 +14,8 @@ struct RunBound {
   double* memory;
   int64_t numbers;  // of one team
 
-  DEVICE void operator()(const Team auto& team, int32_t place, int32_t group) const {
-    if (!team.poll(batch.cancel)) Bound(batch, group, memory + place * numbers).run(team);
+  DEVICE void operator()(const Team auto& team, int32_t team_index, int32_t group) const {
+    if (!team.poll(batch.cancel)) Bound(batch, group, memory + team_index * numbers).run(team);
   }
 };
 

@@ -19,7 +19,7 @@ class Adjust {
 
   // The path has `now` flows.
   DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
-    if (rates_.counted[p] > 0) release(team, p);
+    if (rates_.counted_flows[p] > 0) release(team, p);
     rates_.before[p] = rates_.rate[p];
     rates_.reopen(team, p, now, event, [&](int32_t l, const Amount& freed, const Amount& opened, const Amount&) {
       atomic_add(team, &rates_.link[l].left, freed);
@@ -125,8 +125,8 @@ class Adjust {
       if (rates_.rate[p] < Rates::kOpen && rates_.bottleneck[p] == l) {
         if (level != old)
           keep(team, p, l, level,
-               {rates_, p, old, level, {old_amount * rates_.counted[p], new_amount * rates_.counted[p]}}, time_scale,
-               settle);
+               {rates_, p, old, level, {old_amount * rates_.counted_flows[p], new_amount * rates_.counted_flows[p]}},
+               time_scale, settle);
       } else if (rates_.rate[p] > level * (1 + kSame)) {
         take(team, p, l, level, settle);
       }
@@ -155,12 +155,12 @@ class Adjust {
     const double raised_level = level * (1 + kSame), current_level = rates_.level[l] * (1 - kSame);
     const double threshold = raised_level < current_level ? raised_level : current_level;
     const int32_t *const row = rates_.members + k.first, *const order = rates_.order.items;
-    const int32_t listed = team.pick(
-        k.listed, [=](int32_t i) { return row[i]; }, rates_.order.items,
+    const int32_t candidates = team.pick(
+        k.num_members, [=](int32_t i) { return row[i]; }, rates_.order.items,
         [&](int32_t p) { return rates_.rate[p] >= threshold; }, [](int32_t) {});
-    if (known) return listed;
+    if (known) return candidates;
     const int32_t n = team.pick(
-        listed, [=](int32_t i) { return order[i]; }, rates_.others.items,
+        candidates, [=](int32_t i) { return order[i]; }, rates_.limited_elsewhere.items,
         [&](int32_t p) {
           return (rates_.rate[p] > raised_level) & (rates_.rate[p] < Rates::kOpen) & (rates_.bottleneck[p] != l);
         },
@@ -168,9 +168,9 @@ class Adjust {
     // Newton's method on a sum that bends where a path stops rising: from below, and fewer paths rise in each step.
     Amount rising = h.above_weight;
     for (bool begun = false;; begun = true) {
-      const Load above = team.sum(n, [&](int32_t i) { return above_level(rates_.others[i], l, level); });
-      if (above.weight == rising || (begun && !(above.weight.units() < rising.units()))) return listed;
-      if (h.weight + rates_.link[l].open + above.weight == Amount{}) return listed;
+      const Load above = team.sum(n, [&](int32_t i) { return above_level(rates_.limited_elsewhere[i], l, level); });
+      if (above.weight == rising || (begun && !(above.weight.units() < rising.units()))) return candidates;
+      if (h.weight + rates_.link[l].open + above.weight == Amount{}) return candidates;
       rising = above.weight;
       level =
           rates_.fair_share(rates_.link[l].left + h.used + above.used, h.weight + rates_.link[l].open + above.weight);

@@ -48,9 +48,9 @@ class Checked {
   DEVICE Sums sums(int32_t l) const {
     const Rates& r = rates_;
     Sums s{};
-    for (int32_t i = r.info[l].first; i < r.info[l].first + r.info[l].listed; ++i) {
+    for (int32_t i = r.info[l].first; i < r.info[l].first + r.info[l].num_members; ++i) {
       const int32_t p = r.members[i];
-      if (r.counted[p] == 0) continue;
+      if (r.counted_flows[p] == 0) continue;
       const double weight = r.paths.weight_on(p, l);
       const Amount use = r.used(p, weight, r.rate[p]), weighs = r.weigh(p, weight);
       s.used = s.used + use;
@@ -86,7 +86,7 @@ class Checked {
 
   DEVICE bool path_holds(int32_t p) const {
     const Rates& r = rates_;
-    if (r.counted[p] == 0) return true;
+    if (r.counted_flows[p] == 0) return true;
     const int32_t to = r.bottleneck[p];
     if (to < 0 || to >= r.links()) return fail("fairness: a path without a bottleneck", p, r.rate[p]);
     bool crosses = false;
@@ -94,9 +94,9 @@ class Checked {
     if (!crosses) return fail("fairness: a path does not cross its bottleneck", p, to);
     if (r.rate[p] != r.level[to]) return fail("accounts: a path's rate is not its bottleneck's", p, r.rate[p]);
     bool fair = true;
-    for (int32_t i = r.info[to].first; i < r.info[to].first + r.info[to].listed; ++i) {
+    for (int32_t i = r.info[to].first; i < r.info[to].first + r.info[to].num_members; ++i) {
       const int32_t other = r.members[i];
-      fair = fair && (r.counted[other] == 0 || r.rate[other] <= r.rate[p] * (1 + tolerance(to)));
+      fair = fair && (r.counted_flows[other] == 0 || r.rate[other] <= r.rate[p] * (1 + tolerance(to)));
     }
     return fair || fail("fairness: another path on its bottleneck has more", p, r.rate[p]);
   }

@@ -42,7 +42,7 @@ struct Covered {
   DEVICE double share(int32_t l, double weight) const { return weight / rates.bandwidth(l); }
 
   DEVICE bool covered(int32_t l) const {
-    if (l >= rates.paths.world_links || rates.info[l].listed == 0) return false;
+    if (l >= rates.paths.world_links || rates.info[l].num_members == 0) return false;
     const int32_t p = rates.members[rates.info[l].first];
     const double link_share = share(l, rates.paths.weight_on(p, l));
     bool is_covered = false;
@@ -57,10 +57,10 @@ struct Covered {
   DEVICE bool covers(int32_t other, int32_t l, bool same) const {
     const LinkInfo &info = rates.info[l], &other_info = rates.info[other];
     const bool weighted = rates.paths.weight;
-    if (other == l || other_info.listed < info.listed) return false;
-    same = same && other_info.listed == info.listed;
+    if (other == l || other_info.num_members < info.num_members) return false;
+    same = same && other_info.num_members == info.num_members;
     if (!weighted && same && other > l) return false;
-    for (int32_t i = info.first; i < info.first + info.listed; ++i) {
+    for (int32_t i = info.first; i < info.first + info.num_members; ++i) {
       const int32_t p = rates.members[i];
       if (!rates.paths.crosses(p, other)) return false;
       if (!weighted) continue;

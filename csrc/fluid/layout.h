@@ -34,7 +34,7 @@ struct Layout {
     team.for_each(rates.path_count, [&](int32_t p) {
       state.flows[p] = {0, -1, -1, 0};
       rates.rate[p] = Rates::kIdle;
-      rates.counted[p] = 0;
+      rates.counted_flows[p] = 0;
       rates.left[p] = -1;
     });
     lay_out(team);
@@ -47,7 +47,7 @@ struct Layout {
     if (weighted) team.set(&rates.paths.weight, static_cast<const double*>(state.weights));
     team.set(&rates.paths.links, static_cast<const int32_t*>(state.hops));
     team.set(&rates.paths.rows, static_cast<const Row*>(state.rows));
-    team.for_each(links, [&](int32_t l) { rates.info[l].touched = rates.info[l].listed = 0; });
+    team.for_each(links, [&](int32_t l) { rates.info[l].touched = rates.info[l].num_members = 0; });
     lay_out(team);
   }
 
@@ -70,14 +70,14 @@ struct Layout {
   // Gives every link its row of `members`.
   DEVICE void lay_out(const Team auto& team) const {
     team.for_each(rates.path_count, [&](int32_t p) {
-      rates.paths.for_each_hop(p, [&](int32_t l, double) { team.atomic_add(&rates.info[l].listed, 1); });
+      rates.paths.for_each_hop(p, [&](int32_t l, double) { team.atomic_add(&rates.info[l].num_members, 1); });
     });
     team.for_each(1, [&](int32_t) {
       int32_t first = 0;
       for (int32_t l = 0; l < rates.links(); ++l) {
         rates.info[l].first = first;
-        first += rates.info[l].listed;
-        rates.info[l].listed = 0;
+        first += rates.info[l].num_members;
+        rates.info[l].num_members = 0;
       }
     });
   }

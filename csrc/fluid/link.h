@@ -61,13 +61,13 @@ struct LinkState {
 
 // The rest of a link's state, without what loops over all links read (rates.h).
 struct LinkInfo {
-  Amount total;     // weight of all paths
-  float slack;      // units by which rounding may overrun it, kSame of its capacity
-  int32_t touched;  // 1: it has to be checked
-  int32_t first;    // where its row of `members` begins
-  int32_t listed;   // paths there
-  int32_t idle;     // of these, without flows
-  int32_t cleaned;  // event at which idle ones were last taken out
+  Amount total;         // weight of all paths
+  float slack;          // units by which rounding may overrun it, kSame of its capacity
+  int32_t touched;      // 1: it has to be checked
+  int32_t first;        // where its row of `members` begins
+  int32_t num_members;  // paths there
+  int32_t idle;         // of these, without flows
+  int32_t cleaned;      // event at which idle ones were last taken out
 
   static constexpr int64_t kAlways = int64_t{1} << 62;  // of `watch`: it limits paths
   static constexpr int64_t kAmple = 1 << 24;  // likewise: with more left it is not overloaded, whatever `low` says

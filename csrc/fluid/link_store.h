@@ -39,7 +39,7 @@ class LinkStore {
 
   // A path has `now` flows, as Rates::reopen() says.
   DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
-    const int32_t then = rates_.counted[p];
+    const int32_t then = rates_.counted_flows[p];
     if (!packed()) {
       const auto give = [&](int32_t l, const Amount& freed, const Amount& opened, const Amount& more) {
         atomic_add(team, &rates_.link[l].left, freed);
@@ -220,7 +220,7 @@ class LinkStore {
 
     // The path's flows give back what they have of each link, `units` for each of them, or (sign -1) get it.
     DEVICE void operator()(const Team auto& team, int32_t p, int64_t units, int32_t sign) const {
-      const int32_t flows = sign * states.counted[p];
+      const int32_t flows = sign * states.counted_flows[p];
       const Pair use = flows == sign ? Pair{units * sign, sign} : Pair{units * flows, flows};
       states.for_each_two(
           rows, hops, p,

@@ -56,7 +56,7 @@ class MaxMin {
     const int32_t n = changed.count(team);
     const bool was_refilling = refilling_;
     const int32_t more =
-        team.sum(n, [&](int32_t i) { return (flows(changed[i]) > 0) - (rates_.counted[changed[i]] > 0); });
+        team.sum(n, [&](int32_t i) { return (flows(changed[i]) > 0) - (rates_.counted_flows[changed[i]] > 0); });
     const int32_t flowing = rates_.tally.flowing + more;
     refilling_ = choose(team, n, flowing);
     if (was_refilling && !refilling_) refill_.hand_over(team);
@@ -65,7 +65,7 @@ class MaxMin {
     refill_.expect(n, flowing);
     team.for_each(n, [&](int32_t i) {
       const int32_t p = changed[i], now = flows(p);
-      if (now == rates_.counted[p]) return;
+      if (now == rates_.counted_flows[p]) return;
       if (refilling_ && was_refilling)
         refill_.reopen(team, p, now, event());
       else

@@ -29,7 +29,7 @@ struct alignas(32) PathState {
   };
 
   double rate;
-  int32_t bottleneck, counted;
+  int32_t bottleneck, counted_flows;
   uint16_t link[kLinks];  // kNone after the last; kMany: more than that, or links with larger numbers
 
   DEVICE void set_links(const int32_t* links, int32_t n) {
@@ -59,10 +59,10 @@ struct PathStates {
   Global<PathState> state;           // [P]
   PathField<&PathState::rate> rate;  // [P] as in the struct of a CPU
   PathField<&PathState::bottleneck> bottleneck;
-  PathField<&PathState::counted> counted;
+  PathField<&PathState::counted_flows> counted_flows;
 
   HD PathStates(Arena& arena, int64_t paths)
-      : state(arena.take<PathState>(paths)), rate(state), bottleneck(state), counted(state) {}
+      : state(arena.take<PathState>(paths)), rate(state), bottleneck(state), counted_flows(state) {}
 
   DEVICE void set_links(int32_t p, const int32_t* links, int32_t n) const { state[p].set_links(links, n); }
 
@@ -101,12 +101,14 @@ struct PathStates {
 #else
 
 struct PathStates {
-  double* rate;         // [P] B/s of each flow, or kOpen: to be found, or kIdle: no flows
-  int32_t* bottleneck;  // [P] the link that limits the path, kNoLink: to be found, kNoFlows
-  int32_t* counted;     // [P] flows that the links know of
+  double* rate;            // [P] B/s of each flow, or kOpen: to be found, or kIdle: no flows
+  int32_t* bottleneck;     // [P] the link that limits the path, kNoLink: to be found, kNoFlows
+  int32_t* counted_flows;  // [P] flows that the links know of
 
   PathStates(Arena& arena, int64_t paths)
-      : rate(arena.take<double>(paths)), bottleneck(arena.take<int32_t>(paths)), counted(arena.take<int32_t>(paths)) {}
+      : rate(arena.take<double>(paths)),
+        bottleneck(arena.take<int32_t>(paths)),
+        counted_flows(arena.take<int32_t>(paths)) {}
 
   void set_links(int32_t, const int32_t*, int32_t) const {}
 

@@ -46,13 +46,13 @@ struct Rates {
   PathStates states;                            // [P]
   decltype(PathStates::rate) rate;              // [P] B/s of each flow, or kOpen: to be found, or kIdle: no flows
   decltype(PathStates::bottleneck) bottleneck;  // [P] the link that limits the path, kNoLink: to be found, kNoFlows
-  decltype(PathStates::counted) counted;        // [P] flows that the links know of
-  Global<int32_t> left;                         // [P] event at which the last flow left
-  Global<int32_t> members;                      // [H] the paths of every link that have flows, and some that had
+  decltype(PathStates::counted_flows) counted_flows;  // [P] flows that the links know of
+  Global<int32_t> left;                               // [P] event at which the last flow left
+  Global<int32_t> members;                            // [H] the paths of every link that have flows, and some that had
   List order;                    // paths as refilling froze them; adjusting lists here those that may change
-  Global<int32_t> fills;         // [L] links as refilling filled them, their levels ascending
+  Global<int32_t> filled_links;  // [L] links as refilling filled them, their levels ascending
   Global<int32_t> first_frozen;  // [L] where the paths of each of these begin in `order`
-  List others;                   // paths that others than the link that is adjusted limit
+  List limited_elsewhere;        // paths that others than the link that is adjusted limit
   Hot hot;
 
   Tally tally{};
@@ -78,13 +78,13 @@ struct Rates {
         states(arena, n.paths),
         rate(states.rate),
         bottleneck(states.bottleneck),
-        counted(states.counted),
+        counted_flows(states.counted_flows),
         left(arena.take<int32_t>(n.paths)),
         members(arena.take<int32_t>(n.hops)),
         order(arena.list(n.paths)),
-        fills(arena.take<int32_t>(n.links)),
+        filled_links(arena.take<int32_t>(n.links)),
         first_frozen(arena.take<int32_t>(n.links)),
-        others(arena.list(n.paths)) {
+        limited_elsewhere(arena.list(n.paths)) {
     double* const keys = reinterpret_cast<double*>(fast);
     std::byte* const pairs = fast + n.links * static_cast<int64_t>(sizeof(double));
     if (fast)
@@ -113,13 +113,13 @@ struct Rates {
 
   // What the path's flows use of a link that they cross.
   DEVICE Amount used(int32_t p, double weight, double of_rate) const {
-    return weight == Paths::kPerFlow ? unit.amount(of_rate) : unit.amount(of_rate * weight) * counted[p];
+    return weight == Paths::kPerFlow ? unit.amount(of_rate) : unit.amount(of_rate * weight) * counted_flows[p];
   }
 
   DEVICE static Amount weigh(double weight, int32_t flows) {
     return weight == Paths::kPerFlow ? Amount{kWhole, 0} : Amount::of(weight * kWhole) * flows;
   }
-  DEVICE Amount weigh(int32_t p, double weight) const { return weigh(weight, counted[p]); }
+  DEVICE Amount weigh(int32_t p, double weight) const { return weigh(weight, counted_flows[p]); }
 
   // What each flow gets when this much is left for these weights.
   DEVICE double fair_share(const Amount& left, const Amount& weight) const {
@@ -135,7 +135,7 @@ struct Rates {
   // give(link, what the path used, the weight that opens, how much more that is than before).
   template <class Give>
   INLINED_ON_CPU void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event, const Give& give) const {
-    const int32_t then = counted[p];
+    const int32_t then = counted_flows[p];
     const double rate_before = then > 0 ? rate[p] : 0;
     paths.for_each_hop(p, [&](int32_t l, double weight) {
       const Amount opened = now > 0 ? weigh(weight, now) : Amount{}, closed = then > 0 ? weigh(weight, then) : Amount{};
@@ -145,7 +145,7 @@ struct Rates {
       if (now == 0) team.atomic_add(&info[l].idle, 1);
       touch(team, l);
     });
-    counted[p] = now;
+    counted_flows[p] = now;
     bottleneck[p] = now > 0 ? kNoLink : kNoFlows;
     if (now > 0) return;
     rate[p] = kIdle;
@@ -157,15 +157,15 @@ struct Rates {
     if (left[p] > k.cleaned)
       team.atomic_add(&k.idle, -1);  // it is still listed
     else
-      members[k.first + team.atomic_add(&k.listed, 1)] = p;
+      members[k.first + team.atomic_add(&k.num_members, 1)] = p;
   }
 
   // Calls f(link) for every touched link, and forgets its paths without flows where they are more than a few.
   template <class F>
   DEVICE void for_each_touched(const Team auto& team, int32_t event, const F& f) const {
     const int32_t n = touched.count(team);
-    team.for_those(
-        n, [&](int32_t i) { return 8 * info[touched[i]].idle > info[touched[i]].listed; },
+    team.team_for_each_if(
+        n, [&](int32_t i) { return 8 * info[touched[i]].idle > info[touched[i]].num_members; },
         [&](int32_t i) { clean(team, touched[i], event); });
     team.for_each(n, [&](int32_t i) { f(touched[i]); });
     touched.forget(team);
@@ -173,9 +173,10 @@ struct Rates {
 
   DEVICE void clean(const Team auto& team, int32_t l, int32_t event) const {
     LinkInfo& k = info[l];
-    const int32_t remaining = team.retain(k.listed, members + k.first, [&](int32_t p) { return counted[p] > 0; });
+    const int32_t remaining =
+        team.retain(k.num_members, members + k.first, [&](int32_t p) { return counted_flows[p] > 0; });
     team.once([&] {
-      k.listed = remaining;
+      k.num_members = remaining;
       k.idle = 0;
       k.cleaned = event;
     });

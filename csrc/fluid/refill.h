@@ -47,7 +47,7 @@ class Refill {
   DEVICE double lowest_rate(const Team auto& team, const List& changed) const {
     const Rates& r = rates_;
     return team.min(changed.count(team),
-                    [&](int32_t i) { return r.counted[changed[i]] > 0 ? r.rate[changed[i]] : kInfinity; });
+                    [&](int32_t i) { return r.counted_flows[changed[i]] > 0 ? r.rate[changed[i]] : kInfinity; });
   }
 
   // The level below which none of their links is full, once they have other flows. Less than 0: all has to begin anew.
@@ -55,7 +55,7 @@ class Refill {
     const Rates& r = rates_;
     return team.min(changed.count(team), [&](int32_t i) {
       double lowest = kInfinity;
-      if (r.counted[changed[i]] > 0)
+      if (r.counted_flows[changed[i]] > 0)
         r.paths.for_each_hop(changed[i], [&](int32_t l, double) {
           const double level = r.info[l].total.high > store_.room() ? -1 : r.fair_share(r.capacity(l), r.info[l].total);
           lowest = level < lowest ? level : lowest;
@@ -71,7 +71,7 @@ class Refill {
     store_.choose(team);
     r.queue.clear(team);
     team.for_each(r.path_count, [&](int32_t p) {
-      if (r.counted[p] == 0) return;
+      if (r.counted_flows[p] == 0) return;
       if (r.rate[p] == Rates::kOpen) r.rate[p] = r.before[p];
       r.bottleneck[p] = Rates::kNoLink;
     });
@@ -95,7 +95,7 @@ class Refill {
       r.watch[l] = LinkInfo::kAmple;
       r.awake[l] = 0;
     });
-    team.for_each(filled_, [&](int32_t i) { r.watch[r.fills[i]] = LinkInfo::kAlways; });
+    team.for_each(filled_, [&](int32_t i) { r.watch[r.filled_links[i]] = LinkInfo::kAlways; });
     team.for_each(r.links(), [&](int32_t l) {
       if (!r.limits(l)) r.level[l] = kInfinity;
     });
@@ -162,9 +162,9 @@ class Refill {
   DEVICE void restart(const Team auto& team, double level) {
     const double* const levels = rates_.level;
     const auto bottleneck = rates_.bottleneck;
-    const int32_t *const order = rates_.order.items, *const fills = rates_.fills;
+    const int32_t *const order = rates_.order.items, *const filled_links = rates_.filled_links;
     const double threshold = level * (1 - kSame);
-    const int32_t still_filled = team.first(filled_, [&](int32_t i) { return levels[fills[i]] >= threshold; });
+    const int32_t still_filled = team.first(filled_, [&](int32_t i) { return levels[filled_links[i]] >= threshold; });
     const int32_t from = still_filled < filled_ ? rates_.first_frozen[still_filled] : frozen_;
     const int32_t last_snapshot = store_.forget(from);
     const bool restores = from - last_snapshot < frozen_ - from;
@@ -207,7 +207,8 @@ class Refill {
     });
     double low = keys.lowest();
     const int32_t snapshot_spacing = store_.snapshot_spacing<kPacked>(flowing);
-    double last = filled_ > 0 ? rates_.level[rates_.fills[filled_ - 1]] : 0;  // the level of the link filled last
+    double last =
+        filled_ > 0 ? rates_.level[rates_.filled_links[filled_ - 1]] : 0;  // the level of the link filled last
     int32_t next = store_.has_snapshot() ? store_.last() + snapshot_spacing : frozen_ > 0 ? snapshot_spacing : 0;
     while (frozen_ < flowing) {
       if (frozen_ >= next && store_.has_room<kPacked>()) {
@@ -218,7 +219,7 @@ class Refill {
       const auto place = static_cast<int32_t>(bits(low) & mask);
       const int32_t l = awake[place];
       bool open;
-      const Row row{info[l].first, info[l].listed};  // memory answers while keys are compared
+      const Row row{info[l].first, info[l].num_members};  // memory answers while keys are compared
       const double before = rates_.level[l], level = store_.level_of<kPacked>(l, open);
       const double later = open ? key(place, level, mask) : kInfinity;
       low = keys.others(place, low);
@@ -255,7 +256,7 @@ class Refill {
     team.once([&] {
       rates_.level[l] = level;
       rates_.first_frozen[filled_] = frozen_;
-      rates_.fills[filled_] = l;
+      rates_.filled_links[filled_] = l;
     });
     ++filled_;
     frozen_ += n;
@@ -296,9 +297,9 @@ class Refill {
     double level = r.fair_share(all, k.total);
     for (int32_t step = 0; step < 4; ++step) {
       Amount left = all, rising = k.total;
-      for (int32_t i = k.first; i < k.first + k.listed; ++i) {
+      for (int32_t i = k.first; i < k.first + k.num_members; ++i) {
         const int32_t p = r.members[i];
-        if (r.counted[p] == 0 || frozen_rate(p) > level) continue;
+        if (r.counted_flows[p] == 0 || frozen_rate(p) > level) continue;
         const double weight = r.paths.weight_on(p, l);
         left = left - r.used(p, weight, frozen_rate(p));
         rising = rising - r.weigh(p, weight);
@@ -312,7 +313,7 @@ class Refill {
   Rates& rates_;
   LinkStore store_;
   // The same in all threads of the team:
-  int32_t filled_ = 0;     // links in `fills`
+  int32_t filled_ = 0;     // links in `filled_links`
   int32_t frozen_ = 0;     // paths in `order`
   int32_t unchanged_ = 0;  // paths in `order` that this event has left as they were
 };

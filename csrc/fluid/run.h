@@ -48,10 +48,10 @@ struct RunWorld {
   int64_t bytes;  // of one team
 
   // (A call would put the team into local memory.)
-  INLINED void operator()(const Team auto& team, int32_t place, int32_t i) const {
+  INLINED void operator()(const Team auto& team, int32_t team_index, int32_t i) const {
     const int32_t world = batch.order[i];
     if (rounds && rounds[world] != 0) return;
-    run_world<WorldData>(team, batch, world, Arena(memory + place * bytes));
+    run_world<WorldData>(team, batch, world, Arena(memory + team_index * bytes));
   }
 };
 

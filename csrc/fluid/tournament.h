@@ -83,8 +83,8 @@ struct Tournament {
   template <class F>
   DEVICE void take(const Team auto& team, double limit, const F& f) const {
     if (!grouped()) return take_of(team, 0, blocks(), limit, f);
-    team.for_those_up_to(groups, winner + blocks(), limit,
-                         [&](int32_t group) { take_of(team, group << log, blocks_of(group), limit, f); });
+    team.team_for_each_up_to(groups, winner + blocks(), limit,
+                             [&](int32_t group) { take_of(team, group << log, blocks_of(group), limit, f); });
   }
 
   struct Keys {
@@ -107,7 +107,7 @@ struct Tournament {
   template <class Block>
   CALLED_ON_CPU void play_groups(const Team auto& team, int32_t played, const Block& block) const {
     team.for_each(played, [&](int32_t i) { team.atomic_exchange(&stale[blocks() + (block(i) >> log)], 1); });
-    team.for_those(
+    team.team_for_each_if(
         groups, [&](int32_t group) { return stale[blocks() + group] != 0; },
         [&](int32_t group) {
           const double low = team.min_of(blocks_of(group), winner + (group << log));
@@ -122,7 +122,7 @@ struct Tournament {
   // The items of `count` blocks.
   template <class F>
   DEVICE void take_of(const Team auto& team, int32_t first, int32_t count, double limit, const F& f) const {
-    team.for_those_up_to(count, winner + first, limit, [&](int32_t i) {
+    team.team_for_each_up_to(count, winner + first, limit, [&](int32_t i) {
       const int32_t item = (first + i) << log;
       team.for_each_up_to(size(first + i), key + item, limit, [&](int32_t place) {
         const double value = key[item + place];

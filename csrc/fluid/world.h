@@ -364,7 +364,7 @@ class World {
 // Runs a world, all of it by one team.
 template <class Data>
 INLINED void run_world(const Team auto& team, const Batch& batch, int32_t world, Arena arena) {
-  auto&& data = team.template keep<Data>(batch, world, arena, team.fast());
+  auto&& data = team.template emplace_shared<Data>(batch, world, arena, team.fast());
   team.set(data.status, kRunning);
   const Status status = World<Data>(batch, data).run(team);
   team.set(data.status, status);

@@ -44,17 +44,17 @@ struct GradientData {
   Paths paths;                             // with links that are left out
   Rates rates;
   State state;
-  List flowing;                // paths with flows
-  List limiting;               // links that limit them
-  Tournament levels;           // these, the highest level first
-  Global<int32_t> place;       // [P] in `flowing`
-  Global<int32_t> limit;       // [P] the link that limits it
-  Global<int32_t> listed;      // [L] 1: in `limiting`
-  Global<double> level;        // [L] B/s
-  Global<double> byte;         // [T] what a byte of the flow is worth
-  Global<double> bytes_worth;  // [P] the sum of its flows
-  Global<double> before;       // [P] B/s
-  Global<double> of_rate;      // [P] what 1 B/s for all its flows is worth
+  List flowing;                 // paths with flows
+  List limiting;                // links that limit them
+  Tournament levels;            // these, the highest level first
+  Global<int32_t> place;        // [P] in `flowing`
+  Global<int32_t> limit;        // [P] the link that limits it
+  Global<int32_t> is_limiting;  // [L] 1: in `limiting`
+  Global<double> level;         // [L] B/s
+  Global<double> byte;          // [T] what a byte of the flow is worth
+  Global<double> bytes_worth;   // [P] the sum of its flows
+  Global<double> before;        // [P] B/s
+  Global<double> of_rate;       // [P] what 1 B/s for all its flows is worth
 
   // `arena`: bytes(sizes).
   DEVICE GradientData(const GradientBatch& batch, int32_t world, Arena arena)
@@ -80,7 +80,7 @@ struct GradientData {
         levels(arena.tournament(sizes.links)),
         place(arena.take<int32_t>(sizes.paths)),
         limit(arena.take<int32_t>(sizes.paths)),
-        listed(arena.take<int32_t>(sizes.links)),
+        is_limiting(arena.take<int32_t>(sizes.links)),
         level(arena.take<double>(sizes.links)),
         byte(arena.take<double>(sizes.tasks)),
         bytes_worth(arena.take<double>(sizes.paths)),
@@ -131,7 +131,7 @@ class Gradient {
     for (const List& list : {state_.changed, data_.flowing, data_.limiting}) list.clear(team);
     data_.levels.clear(team);
     Layout{rates_, state_}(team);
-    team.for_each(static_cast<int32_t>(data_.sizes.links), [&](int32_t l) { data_.listed[l] = 0; });
+    team.for_each(static_cast<int32_t>(data_.sizes.links), [&](int32_t l) { data_.is_limiting[l] = 0; });
     team.for_each(static_cast<int32_t>(data_.sizes.paths), [&](int32_t p) { data_.bytes_worth[p] = 0; });
     team.for_each(data_.links, [&](int32_t l) { data_.of_capacity[l] = data_.of_latency[l] = 0; });
   }
@@ -230,7 +230,7 @@ class Gradient {
     team.for_each(n, [&](int32_t i) {
       const int32_t p = data_.flowing[i], l = rates_.bottleneck[p];
       data_.of_rate[p] = -data_.bytes_worth[p] * seconds;
-      if (team.atomic_exchange(&data_.listed[l], 1) != 0) return;
+      if (team.atomic_exchange(&data_.is_limiting[l], 1) != 0) return;
       data_.limiting.append(team, l);
       data_.level[l] = rates_.rate[p];
       data_.levels.set(team, l, -rates_.rate[p]);
@@ -238,7 +238,7 @@ class Gradient {
     team.for_each(n, [&](int32_t i) { data_.limit[data_.flowing[i]] = lowest_limit(data_.flowing[i]); });
     double key;
     for (int32_t l; (l = data_.levels.pop(team, key)) >= 0;) settle(team, l);
-    team.for_each(data_.limiting.count(team), [&](int32_t i) { data_.listed[data_.limiting[i]] = 0; });
+    team.for_each(data_.limiting.count(team), [&](int32_t i) { data_.is_limiting[data_.limiting[i]] = 0; });
     data_.limiting.clear(team);
   }
 
@@ -246,7 +246,7 @@ class Gradient {
   DEVICE int32_t lowest_limit(int32_t p) const {
     int32_t lowest = rates_.bottleneck[p];
     rates_.paths.for_each_hop(p, [&](int32_t l, double) {
-      if (data_.listed[l] == 0) return;
+      if (data_.is_limiting[l] == 0) return;
       if (data_.level[l] < data_.level[lowest] || (data_.level[l] == data_.level[lowest] && l > lowest)) lowest = l;
     });
     return lowest;
@@ -255,7 +255,7 @@ class Gradient {
   // Of the links that are left, this is filled last.
   DEVICE void settle(const Team auto& team, int32_t l) const {
     const LinkInfo& k = rates_.info[l];
-    const int32_t first = k.first, n = k.listed;
+    const int32_t first = k.first, n = k.num_members;
     const auto limited = [&](int32_t p) { return state_.flows[p].count > 0 && data_.limit[p] == l; };
     const double weight = sum(team, n, [&](int32_t i) {
       const int32_t p = rates_.members[first + i];

@@ -66,10 +66,10 @@ struct RunGradient {
   std::byte* memory;
   int64_t bytes;  // of one team
 
-  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
+  DEVICE void operator()(const Team auto& team, int32_t team_index, int32_t i) const {
     if (team.poll(batch.cancel)) return;
     const int32_t world = batch.order[i];
-    auto&& data = team.template keep<GradientData>(batch, world, Arena(memory + place * bytes));
+    auto&& data = team.template emplace_shared<GradientData>(batch, world, Arena(memory + team_index * bytes));
     if (Gradient(data).run(team)) return;
     const int64_t first = batch.link_offsets[world];
     team.for_each(static_cast<int32_t>(batch.link_offsets[world + 1] - first),

@@ -147,7 +147,7 @@ class Nic : public Base {
   }
 
   // Returns whether the NIC can send a packet at `now`; if not, lowers `soonest` to when it may have one.
-  DEVICE bool nic_can_send(Port& port, int64_t now, int64_t& soonest, bool& waits) {
+  DEVICE bool nic_can_send(Port& port, int64_t now, int64_t& soonest, bool& has_ready_packet) {
     while (port.scheduled != kNone && s_.sender[port.scheduled].time <= now) {
       const int32_t i = port.scheduled;
       port.scheduled = s_.sender[i].next;
@@ -157,7 +157,7 @@ class Nic : public Base {
       if (port.scheduled != kNone && s_.sender[port.scheduled].time < soonest) soonest = s_.sender[port.scheduled].time;
       return false;
     }
-    waits = true;
+    has_ready_packet = true;
     const Sender& sender = s_.sender[port.first];
     if (sender.channel == kNone || self().loses()) return true;
     const Channel& channel = s_.channel[sender.channel];

@@ -47,13 +47,13 @@ class Ports : public Base {
     while (now < end) {
       admit(p, now);
       int64_t soonest = kNever;
-      bool waits = false;
-      const int32_t turn = choose(port, now, soonest, waits);
+      bool has_ready_packet = false;
+      const int32_t turn = choose(port, now, soonest, has_ready_packet);
       if (turn != kNone) {
         send(port, turn, now);
         now = next_try(port);
       } else {
-        if (waits && port.stalled_since == kNever) port.stalled_since = now;
+        if (has_ready_packet && port.stalled_since == kNever) port.stalled_since = now;
         now = soonest;
       }
     }
@@ -81,11 +81,11 @@ class Ports : public Base {
       return;
     }
     int64_t soonest = kNever;
-    bool waits = false;
-    const int32_t turn = choose(port, now, soonest, waits);
+    bool has_ready_packet = false;
+    const int32_t turn = choose(port, now, soonest, has_ready_packet);
     s_.next[p] = soonest;
     if (turn == kNone) {
-      if (waits && port.stalled_since == kNever) port.stalled_since = now;
+      if (has_ready_packet && port.stalled_since == kNever) port.stalled_since = now;
       return;
     }
     s_.next[p] = kNever;

@@ -98,10 +98,10 @@ struct Run {
   std::byte* memory;
   int64_t bytes;  // of one team
 
-  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
+  DEVICE void operator()(const Team auto& team, int32_t team_index, int32_t i) const {
     const int32_t world = batch.run.order[i];
     if (!Kind::has(batch, world)) return;
-    typename Kind::World simulation(batch, world, memory + place * bytes);
+    typename Kind::World simulation(batch, world, memory + team_index * bytes);
     team.set(&batch.out.status[world], kRunning);
     team.for_each(1, [&](int32_t) {
       simulation.begin();

@@ -86,7 +86,7 @@ struct SstState {
   TaskState tasks;
   int64_t* next;        // [R] ps, when something happens at the router
   HeadNode* node;       // [R]
-  Event* happening;     // what the heaps of routers consist of, router by router
+  Event* heap_storage;  // what the heaps of routers consist of, router by router
   HeadPort* port;       // [N]
   VirtualLane* lane;    // [N * V]
   int32_t* active;      // [N * V]
@@ -106,7 +106,7 @@ struct SstState {
     const int64_t routers = count(batch.address.router_offsets), lanes = ports * channels(batch, world);
     next = memory.take<int64_t>(routers);
     node = memory.take<HeadNode>(routers);
-    happening = memory.take<Event>(6 * ports);
+    heap_storage = memory.take<Event>(6 * ports);
     port = memory.take<HeadPort>(ports);
     lane = memory.take<VirtualLane>(lanes);
     active = memory.take<int32_t>(lanes);
@@ -255,7 +255,7 @@ class Sst {
       end.active += channels_;
       if (port.flit < end.flit) end.flit = port.flit;
     }
-    Event* free = s_.happening;
+    Event* free = s_.heap_storage;
     int32_t first = 0;
     for (int32_t r = 0; r < routers_; ++r) {
       HeadNode& node = s_.node[r];

@@ -111,7 +111,7 @@ class Transport : public Base {
     const int32_t size = size_of(packet.task, packet.number);
     const auto p = static_cast<int32_t>(&port - s_.port);
     int64_t gap = sender.pace;
-    if (hears_) {
+    if (feedback_mask_) {
       const int64_t min_gap = with_control(b_.transport.control,
                                            [&](const auto& control) { return control.gap(*this, flow, p, size, now); });
       if (min_gap > gap) gap = min_gap;
@@ -328,8 +328,8 @@ class Transport : public Base {
   }
 
   DEVICE void on_feedback(const Event& event) {
-    const int64_t heard = (event.code - kFeedback) >> kDelayBits;
-    const auto task = static_cast<int32_t>(heard / 16), feedback = static_cast<int32_t>(heard % 16);
+    const int64_t bits = (event.code - kFeedback) >> kDelayBits;
+    const auto task = static_cast<int32_t>(bits / 16), feedback = static_cast<int32_t>(bits % 16);
     feedback& kAtSender ? on_ack(task, feedback, event) : on_arrival_at_receiver(task, feedback, event);
   }
 
@@ -356,7 +356,7 @@ class Transport : public Base {
     ++flow.allowed;
     if (feedback & kLost) ++(feedback & kLastOne ? flow.lost_short : flow.lost_full);
     if (recycles()) recycle(task, feedback, event);
-    if (feedback & hears_) {
+    if (feedback & feedback_mask_) {
       const Ack ack{((event.code & longest_delay_) << kTickBits) + b_.flows.back[task_ + task],
                     feedback & kLastOne ? short_bytes(task) : b_.model.size, (feedback & kLost) != 0,
                     (feedback & kMark) != 0};
@@ -403,8 +403,8 @@ class Transport : public Base {
   }
 
   // Returns what a control hears of packets, bits of Feedback. A lambda in an initializer would be of the host alone.
-  DEVICE int32_t heard() const {
-    return with_control(b_.transport.control, [](const auto& control) { return control.kHears; });
+  DEVICE int32_t feedback_mask() const {
+    return with_control(b_.transport.control, [](const auto& control) { return control.kFeedbackMask; });
   }
 
   DEVICE bool looks_at_departures() const {
@@ -418,7 +418,7 @@ class Transport : public Base {
   }
 
   bool gives_up_ = false;  // a message has given up
-  int32_t hears_ = heard();
+  int32_t feedback_mask_ = feedback_mask();
   int64_t longest_delay_ = longest_delay();
   bool looks_at_departures_ = looks_at_departures();
 };

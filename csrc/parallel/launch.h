@@ -17,20 +17,20 @@ struct alignas(16) TeamMemory {
   int32_t next_job;
 };
 
-// B of the object that its teams keep().
+// B of the object that its teams emplace_shared().
 template <class Job>
-constexpr int64_t kKeepBytes = 0;
+constexpr int64_t kSharedObjectBytes = 0;
 template <class Job>
   requires requires { Job::kShared; }
-constexpr int64_t kKeepBytes<Job> = (Job::kShared + 15) / 16 * 16;
+constexpr int64_t kSharedObjectBytes<Job> = (Job::kShared + 15) / 16 * 16;
 
 template <class Job>
-constexpr bool kIsWarp = kKeepBytes<Job> > 0 && Job::kThreads == WarpTeam::kLanes;
+constexpr bool kIsWarp = kSharedObjectBytes<Job> > 0 && Job::kThreads == WarpTeam::kLanes;
 
 // B of shared memory that a team of this job always has.
 template <class Job>
 constexpr int64_t kSharedBytes =
-    (kIsWarp<Job> ? WarpTeam::kScratchBytes : int64_t{sizeof(TeamMemory)}) + kKeepBytes<Job>;
+    (kIsWarp<Job> ? WarpTeam::kScratchBytes : int64_t{sizeof(TeamMemory)}) + kSharedObjectBytes<Job>;
 
 // A multiprocessor has registers for kTeams of a job at once: left to nvcc, their number changes with any line of the
 // source (64 or 255 for packets).
@@ -109,7 +109,7 @@ Launch max_teams(int64_t fast_bytes, int32_t) {
   return {processors * (blocks > 0 ? blocks : 1), fast};
 }
 
-// Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
+// Runs job(team, team_index, i) for every i < jobs, in order of i; no two teams run with the same team_index < teams.
 template <class Job>
 void for_each_team(int32_t jobs, const Launch& config, const Job& job, Stream stream) {
   const Array<int32_t> next(1);
@@ -134,7 +134,7 @@ Launch max_teams(int64_t, [[maybe_unused]] int32_t threads) {
 #endif
 }
 
-// Runs job(team, place, i) for every i < jobs, in order of i; no two teams have the same place < teams at once.
+// Runs job(team, team_index, i) for every i < jobs, in order of i; no two teams run with the same team_index < teams.
 template <class Job>
 void for_each_team(int32_t jobs, [[maybe_unused]] const Launch& config, const Job& job, Stream) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(config.teams)

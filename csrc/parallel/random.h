@@ -94,10 +94,10 @@ DEVICE int32_t below(uint32_t word, int32_t n) {
 
 // Two numbers from one word, below `n` and below `m`: the whole part of word n / 2^32, and of m times what is left of
 // it. Each pair is equally likely to n m / 2^32.
-struct Two {
+struct IntPair {
   int32_t first, second;
 };
-DEVICE Two below(uint32_t word, int32_t n, int32_t m) {
+DEVICE IntPair below(uint32_t word, int32_t n, int32_t m) {
   const uint64_t product = static_cast<uint64_t>(word) * static_cast<uint32_t>(n);
   return {static_cast<int32_t>(product >> 32), below(static_cast<uint32_t>(product), m)};
 }

@@ -22,9 +22,9 @@ struct RunPlacements {
            static_cast<int64_t>(sizeof(int64_t));
   }
 
-  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
+  DEVICE void operator()(const Team auto& team, int32_t team_index, int32_t i) const {
     const Strategies& strategies = batch.model.strategies;
-    auto* const load = reinterpret_cast<int64_t*>(memory + place * bytes);
+    auto* const load = reinterpret_cast<int64_t*>(memory + team_index * bytes);
     const CoflowLoads loads(strategies, batch.placement + int64_t{i} * strategies.layers, load);
     loads.build(team);
     auto* const scratch = reinterpret_cast<double*>(load + CoflowLoads::numbers(strategies));
@@ -41,15 +41,15 @@ struct RunLadders {
   std::byte* memory;
   int64_t bytes;  // of one team
 
-  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
-    Ladder(batch, i, Memory(memory + place * bytes)).walk(team, batch.step, batch.end, false);
+  DEVICE void operator()(const Team auto& team, int32_t team_index, int32_t i) const {
+    Ladder(batch, i, Memory(memory + team_index * bytes)).walk(team, batch.step, batch.end, false);
   }
 };
 
 // What comes before the first step of a launch.
 struct BeginLadders : RunLadders {
-  DEVICE void operator()(const Team auto& team, int32_t place, int32_t i) const {
-    const Ladder ladder(batch, i, Memory(memory + place * bytes));
+  DEVICE void operator()(const Team auto& team, int32_t team_index, int32_t i) const {
+    const Ladder ladder(batch, i, Memory(memory + team_index * bytes));
     if (batch.part == WalkPart::kResume) return ladder.resume(team);
     ladder.begin(team);
     ladder.walk(team, 0, 0, true);

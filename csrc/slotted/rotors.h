@@ -24,7 +24,7 @@ struct Share {
 
 struct RotorTables {
   Cell* sent;         // [N, U, K] of a sender, by the time of the slot in which a link sends it
-  uint64_t* taken;    // [N, U, words of K] bits: times that have a cell
+  uint64_t* busy;     // [N, U, words of K] bits: times that have a cell
   int32_t* count;     // [N, U] how many have one
   int32_t* end;       // [N, U] the time after the last of them
   int32_t* free;      // [N] of its links, those with capacity left for offers
@@ -42,7 +42,7 @@ struct RotorTables {
     const int64_t rows = batch.switches[world] ? nodes : 0, links = rows * batch.switches[world];
     const int64_t times = batch.carries[2 * world];
     sent = memory.take<Cell>(links * times);
-    taken = memory.take<uint64_t>(links * ((times + 63) / 64));
+    busy = memory.take<uint64_t>(links * ((times + 63) / 64));
     count = memory.take<int32_t>(links);
     end = memory.take<int32_t>(links);
     free = memory.take<int32_t>(rows);

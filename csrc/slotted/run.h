@@ -31,9 +31,9 @@ struct Run {
   int64_t bytes;  // of one team
 
   template <Team T>
-  DEVICE void operator()(const T& team, int32_t place, int32_t i) const {
+  DEVICE void operator()(const T& team, int32_t team_index, int32_t i) const {
     const int32_t index = batch.order[i];
-    World<T> world(team, batch, index, memory + place * bytes);
+    World<T> world(team, batch, index, memory + team_index * bytes);
     world.begin();
     P::begin(world);
     int32_t status = kRunning;

@@ -176,8 +176,8 @@ MUTANTS = {
     "a cast that overflows": Mutant(
         "bound",
         "bound/run.h",
-        r"Bound\(batch, group, memory \+ place \* numbers\)",
-        "Bound(batch, group + static_cast<int32_t>(batch.graph.links * 0.9e9) * 0, memory + place * numbers)",
+        r"Bound\(batch, group, memory \+ team_index \* numbers\)",
+        "Bound(batch, group + static_cast<int32_t>(batch.graph.links * 0.9e9) * 0, memory + team_index * numbers)",
         "cast of a number that does not fit",
     ),
 }

@@ -156,7 +156,7 @@ class Rounds {
 
   // The path has `now` flows. Returns what each of them had, infinity where it had none or nothing changes.
   DEVICE double change(const Team auto& team, int32_t p, int32_t now) const {
-    const int32_t then = rates_.counted[p];
+    const int32_t then = rates_.counted_flows[p];
     if (now == then) return kInfinity;
     const uint16_t from = bottleneck_[p];
     const double rate = then > 0 ? rates_.rate[p] : kInfinity;
@@ -169,7 +169,7 @@ class Rounds {
     if (now == 0 || from == kDrained) team.atomic_add(counts_ + kEnded, now == 0 ? 1 : -1);
     if (now > 1) team.atomic_exchange(counts_ + kMany, 1);
     bottleneck_[p] = static_cast<uint16_t>(now > 0 ? links_ : kDrained);
-    rates_.counted[p] = now;
+    rates_.counted_flows[p] = now;
     if (now == 0) rates_.rate[p] = Rates::kIdle;
     return rate;
   }
@@ -187,12 +187,12 @@ class Rounds {
 
   // Removes paths without flows from `flowing_`, once a sixteenth of it has none.
   DEVICE void forget_drained(const Team auto& team) const {
-    const int32_t listed = counts_[kFlowing], ended = counts_[kEnded];
-    if (ended < 64 || ended * 16 < listed) return;
+    const int32_t num_flowing = counts_[kFlowing], ended = counts_[kEnded];
+    if (ended < 64 || ended * 16 < num_flowing) return;
     team.wait();  // until all have read it
     team.once([&] { counts_[kFlowing] = counts_[kEnded] = 0; });
-    team.for_each(listed, [&](int32_t i) { open_[i] = static_cast<uint16_t>(flowing_[i]); });
-    team.together(listed, [&](int32_t i, bool in_range) {
+    team.for_each(num_flowing, [&](int32_t i) { open_[i] = static_cast<uint16_t>(flowing_[i]); });
+    team.for_each_by_warp(num_flowing, [&](int32_t i, bool in_range) {
       const uint16_t p = in_range ? open_[i] : 0;
       const bool flows = in_range && bottleneck_[p] != kDrained;
       if (in_range && !flows) bottleneck_[p] = kIdle;
@@ -204,12 +204,12 @@ class Rounds {
   // Opens the paths that have at least `low`: their links get back what they have.
   DEVICE void open(const Team auto& team, double low) const {
     team.set(counts_, 0);
-    team.together(counts_[kFlowing], [&](int32_t i, bool in_range) {
+    team.for_each_by_warp(counts_[kFlowing], [&](int32_t i, bool in_range) {
       const int32_t p = in_range ? flowing_[i] : 0;
       const int32_t b = in_range ? bottleneck_[p] : kDrained;
       const bool opens = b != kDrained && share_[b] >= low;
       if (opens) {
-        const int32_t flows = rates_.counted[p];
+        const int32_t flows = rates_.counted_flows[p];
         const int64_t use = b == links_ ? 0 : flows * units(rates_.rate[p]);
         for_each_link(rates_.states.links(p), p, [&](int32_t l) {
           if (use > 0 && l != b) residual_.add_first(l, use);
@@ -258,7 +258,7 @@ class Rounds {
       }
       const auto count = [&](int32_t l) {
         if (many)
-          team.atomic_add(elsewhere_ + l, rates_.counted[p]);
+          team.atomic_add(elsewhere_ + l, rates_.counted_flows[p]);
         else
           team.atomic_add(elsewhere_ + l, 1);
       };
@@ -274,7 +274,7 @@ class Rounds {
   // Divides the open paths into those that cross a local bottleneck, which is filled now, and others.
   DEVICE void partition(const Team auto& team, int32_t opened, int32_t from) const {
     uint16_t* const other_list = open_ + (1 - from) * paths_;
-    team.together(opened, [&](int32_t i, bool in_range) {
+    team.for_each_by_warp(opened, [&](int32_t i, bool in_range) {
       const uint16_t p = in_range ? open_[from * paths_ + i] : 0;
       bool fills = false;
       if (in_range) {
@@ -304,7 +304,7 @@ class Rounds {
     const int32_t frozen = counts_[kFrozen];
     team.for_each(frozen * PathState::kLinks, [&](int32_t i) {
       const int32_t p = last[-(i / PathState::kLinks)], k = i % PathState::kLinks;
-      const int32_t to = bottleneck_[p], flows = rates_.counted[p];
+      const int32_t to = bottleneck_[p], flows = rates_.counted_flows[p];
       const double rate = share_[to];
       const int64_t use = -flows * units(rate);
       const auto take = [&](int32_t l) {

@@ -34,9 +34,9 @@ struct RunByRounds {
   std::byte* memory;
   int64_t bytes;  // of one team
 
-  INLINED void operator()(const Team auto& team, int32_t place, int32_t i) const {
+  INLINED void operator()(const Team auto& team, int32_t team_index, int32_t i) const {
     const int32_t world = batch.order[i];
-    if (needs[world] != 0) run_world<RoundsData>(team, batch, world, Arena(memory + place * bytes));
+    if (needs[world] != 0) run_world<RoundsData>(team, batch, world, Arena(memory + team_index * bytes));
   }
 };
 

@@ -38,7 +38,7 @@ struct Ack {
 struct Uncontrolled {
   static constexpr int32_t kNumber = kNoControl;
   // on_ack is called if the feedback of a packet has one of these bits; 0: neither on_ack nor gap is called.
-  static constexpr int32_t kHears = 0;
+  static constexpr int32_t kFeedbackMask = 0;
   static constexpr bool kMeasures = false;  // whether measure is called
 
   // A message of a task begins.

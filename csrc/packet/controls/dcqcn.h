@@ -65,7 +65,7 @@ struct Rate {
 
 struct Dcqcn : Uncontrolled {
   static constexpr int32_t kNumber = kDcqcn;
-  static constexpr int32_t kHears = kMark;
+  static constexpr int32_t kFeedbackMask = kMark;
 
   DEVICE static int64_t gap(auto& world, auto& flow, int32_t p, int32_t size, int64_t now) {
     const TransportSettings& settings = world.b_.transport;

@@ -120,7 +120,7 @@ struct HpccWindow {
 
 struct Hpcc : Uncontrolled {
   static constexpr int32_t kNumber = kHpcc;
-  static constexpr int32_t kHears = kAtSender;
+  static constexpr int32_t kFeedbackMask = kAtSender;
   static constexpr bool kMeasures = true;
 
   DEVICE static void begin(auto& world, auto& flow, int32_t task) {

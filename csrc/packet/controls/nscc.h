@@ -140,7 +140,7 @@ struct NsccWindow {
 
 struct Nscc : Uncontrolled {
   static constexpr int32_t kNumber = kNscc;
-  static constexpr int32_t kHears = kAtSender;
+  static constexpr int32_t kFeedbackMask = kAtSender;
 
   DEVICE static void begin(auto& world, auto& flow, int32_t task) { flow.nscc.begin(limits_of(world, task)); }
 

@@ -94,7 +94,7 @@ struct SwiftWindow {
 
 struct Swift : Uncontrolled {
   static constexpr int32_t kNumber = kSwift;
-  static constexpr int32_t kHears = kAtSender;
+  static constexpr int32_t kFeedbackMask = kAtSender;
 
   DEVICE static void begin(auto& world, auto& flow, int32_t task) { flow.swift.begin(limits_of(world, task)); }
 

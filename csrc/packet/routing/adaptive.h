@@ -3,9 +3,9 @@
 // A routing is a class with its number (Routing in state.h) and goes_around(); with_routing() lists them. A router
 // knows the occupancy of the downstream buffers of its ports.
 //
-//   adaptive-local   the route by the middle if   taken(minimal) > threshold * taken(middle)
+//   adaptive-local   the route by the middle if   occupied(minimal) > threshold * occupied(middle)
 //                    or, comparing free space, if free(middle) > threshold * free(minimal)
-//   UGAL             the route by the middle if   taken(minimal) * hops(minimal) > taken(middle) * hops(middle)
+//   UGAL             the route by the middle if   occupied(minimal) * hops(minimal) > occupied(middle) * hops(middle)
 //
 //   minimal: 30 flits taken, 3 hops; by the middle: 20 flits, 5 hops
 //     adaptive-local, threshold 1: 30 > 20, by the middle     UGAL: 90 < 100, minimal
@@ -21,7 +21,7 @@ namespace topoflow::BACKEND::packet {
 // A route that a packet may take.
 struct Candidate {
   int32_t step;
-  int64_t taken, free;  // flits of the downstream buffer; packets that wait for the port count as taken
+  int64_t occupied, free;  // flits of the downstream buffer; packets that wait for the port count as taken
 };
 
 struct AdaptiveLocal {
@@ -31,7 +31,7 @@ struct AdaptiveLocal {
                                  const Candidate& around) {
     return batch.model.by_free
                ? static_cast<double>(around.free) > batch.model.threshold * static_cast<double>(direct.free)
-               : static_cast<double>(direct.taken) > batch.model.threshold * static_cast<double>(around.taken);
+               : static_cast<double>(direct.occupied) > batch.model.threshold * static_cast<double>(around.occupied);
   }
 };
 
@@ -40,9 +40,9 @@ struct Ugal {
 
   DEVICE static bool goes_around(const PacketBatch&, const Addresses& addresses, int32_t router, int32_t endpoint,
                                  const Candidate& direct, const Candidate& around) {
-    if (direct.taken == 0) return false;  // hops need not be counted
-    return direct.taken * addresses.hops(router, endpoint, direct.step) >
-           around.taken * addresses.hops(router, endpoint, around.step);
+    if (direct.occupied == 0) return false;  // hops need not be counted
+    return direct.occupied * addresses.hops(router, endpoint, direct.step) >
+           around.occupied * addresses.hops(router, endpoint, around.step);
   }
 };
 

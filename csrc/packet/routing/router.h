@@ -167,7 +167,7 @@ class Router : public Base {
     if (ports == 1) return addresses_.port(entry, 0);
     const int32_t place = draw_place(input.router, packet, ports);
     const int32_t one = addresses_.port(entry, place), two = addresses_.port(entry, (place + 1) % ports);
-    return adapts() && occupied(input, two, now).taken < occupied(input, one, now).taken ? two : one;
+    return adapts() && occupied(input, two, now).occupied < occupied(input, one, now).occupied ? two : one;
   }
 
   DEVICE int32_t entry_towards(int32_t router, const Packet& packet, int32_t step) const {
@@ -216,7 +216,7 @@ class Router : public Base {
 
   DEVICE Candidate candidate(const Input& input, const Packet& packet, int32_t step, int64_t now) {
     const Occupied buffer = occupied(input, port_towards(input, packet, step, now), now);
-    return {step, buffer.taken, buffer.free};
+    return {step, buffer.occupied, buffer.free};
   }
 
   // Returns the step, or the same by the next cable if the buffer there is less occupied.
@@ -225,11 +225,11 @@ class Router : public Base {
     const int32_t next = addresses_.by_next_cable(step);
     const int32_t one = port_towards(input, packet, step, now);
     const int32_t two = port_towards(input, packet, next, now);
-    return one != two && occupied(input, two, now).taken < occupied(input, one, now).taken ? next : step;
+    return one != two && occupied(input, two, now).occupied < occupied(input, one, now).occupied ? next : step;
   }
 
   struct Occupied {
-    int64_t taken, free;  // flits
+    int64_t occupied, free;  // flits
   };
 
   // Returns what waits for a port, and what is occupied of the buffer at its end, as its router knows it at `now`.
@@ -239,15 +239,15 @@ class Router : public Base {
     const Output& output = s_.output[out];
     const int32_t after = channel_after(input, output);
     if (after == kNone) return {output.waiting, 0};
-    int64_t taken = output.waiting;
+    int64_t flits = output.waiting;
     if (loses()) {
-      taken += sent_until_free(out, now);
+      flits += sent_until_free(out, now);
     } else {
       Channel& c = s_.channel[after];
       collect(c, now);
-      taken += int64_t{output.buffer} - c.room;
+      flits += int64_t{output.buffer} - c.room;
     }
-    return {taken, taken < output.buffer ? output.buffer - taken : 0};
+    return {flits, flits < output.buffer ? output.buffer - flits : 0};
   }
 
   int32_t first_router_ = region_.first_router(),

@@ -27,7 +27,7 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
 
   // Calls f(i, i < n) for each i < n, all lanes of a warp together, which may claim places.
   template <class F>
-  __device__ void together(int32_t n, const F& f) const {
+  __device__ void for_each_by_warp(int32_t n, const F& f) const {
     const auto step = static_cast<int32_t>(blockDim.x);
 #pragma unroll 1
     for (auto i = static_cast<int32_t>(threadIdx.x); i - lane() < n; i += step) f(i, i < n);
@@ -45,7 +45,7 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
 
   // Calls f(i) with the whole team for every i < n that is wanted, in order. f does not call this.
   template <class Wanted, class F>
-  __device__ void for_those(int32_t n, const Wanted& wanted, const F& f) const {
+  __device__ void team_for_each_if(int32_t n, const Wanted& wanted, const F& f) const {
     auto* const wanted_lanes = reinterpret_cast<unsigned*>(scratch_ + 2 * kMaxWarps * kWords);
     const auto step = static_cast<int32_t>(blockDim.x), me = static_cast<int32_t>(threadIdx.x);
 #pragma unroll 1

@@ -14,14 +14,14 @@ class DeviceTeam {
  public:
   static constexpr bool kAlone = false;
 
-  // `shared`: shared memory where keep() has room; `fast`: more of it, or null.
+  // `shared`: shared memory where emplace_shared() has room; `fast`: more of it, or null.
   __device__ DeviceTeam(std::byte* shared, std::byte* fast) : shared_(shared), fast_(fast) {}
 
   __device__ std::byte* fast() const { return fast_; }
 
   // Makes a T that all threads read. They no longer read the one that was made before.
   template <class T, class... Arguments>
-  __device__ T& keep(const Arguments&... arguments) const {
+  __device__ T& emplace_shared(const Arguments&... arguments) const {
     derived().wait();
     once([&] { new (shared_) T(arguments...); });
     derived().wait();
@@ -50,8 +50,8 @@ class DeviceTeam {
     });
   }
   template <class F>
-  __device__ void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
-    derived().for_those(n, [&](int32_t i) { return values[i] <= limit; }, f);
+  __device__ void team_for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
+    derived().team_for_each_if(n, [&](int32_t i) { return values[i] <= limit; }, f);
   }
 
   // These return what was there before.

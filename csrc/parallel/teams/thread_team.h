@@ -15,7 +15,7 @@ class ThreadTeam {
 
   // Makes a T that all threads of the team read.
   template <class T, class... Arguments>
-  DEVICE T keep(const Arguments&... arguments) const {
+  DEVICE T emplace_shared(const Arguments&... arguments) const {
     return T(arguments...);
   }
 
@@ -46,7 +46,7 @@ class ThreadTeam {
 
   // Calls f(i) with the whole team for every i < n that is wanted, in order.
   template <class Wanted, class F>
-  DEVICE void for_those(int32_t n, const Wanted& wanted, const F& f) const {
+  DEVICE void team_for_each_if(int32_t n, const Wanted& wanted, const F& f) const {
     for (int32_t i = 0; i < n; ++i)
       if (wanted(i)) f(i);
   }
@@ -58,7 +58,7 @@ class ThreadTeam {
     BACKEND::for_each_up_to(n, values, limit, f);
   }
   template <class F>
-  DEVICE void for_those_up_to(int32_t n, const double* values, double limit, const F& f) const {
+  DEVICE void team_for_each_up_to(int32_t n, const double* values, double limit, const F& f) const {
     BACKEND::for_each_up_to(n, values, limit, f);
   }
 

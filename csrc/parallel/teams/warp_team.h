@@ -14,7 +14,7 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
   // B of shared memory that a team has for itself.
   static constexpr int64_t kScratchBytes = 2 * kPicked * sizeof(int32_t);
 
-  // `scratch`: kScratchBytes of shared memory, and after them what keep() makes. `fast`: more of it, or null.
+  // `scratch`: kScratchBytes of shared memory, and after them what emplace_shared() makes. `fast`: more of it, or null.
   __device__ WarpTeam(std::byte* scratch, std::byte* fast)
       : DeviceTeam(scratch + kScratchBytes, fast), picked_(reinterpret_cast<int32_t*>(scratch)) {}
 
@@ -48,7 +48,7 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
 
   // Calls f(i) with the whole team for every i < n that is wanted, in order.
   template <class Wanted, class F>
-  __device__ void for_those(int32_t n, const Wanted& wanted, const F& f) const {
+  __device__ void team_for_each_if(int32_t n, const Wanted& wanted, const F& f) const {
 #pragma unroll 1
     for (int32_t first = 0; first < n; first += kLanes) {
       const int32_t i = first + lane();

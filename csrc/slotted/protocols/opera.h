@@ -51,7 +51,7 @@ struct Staggered {
   // The first time of a slot from `time` on in which a link sends nothing; `link_capacity`: there is none.
   DEVICE int32_t free_from(int64_t link, int32_t time) const {
     for (int32_t word = time >> kWordLog; word < words; ++word, time = 0) {
-      const uint64_t free = ~tables.taken[link * words + word] & ~(World<T>::bit(time) - 1);
+      const uint64_t free = ~tables.busy[link * words + word] & ~(World<T>::bit(time) - 1);
       const int32_t free_time = free ? word * kWordBits + lowest_bit(free) : link_capacity;
       if (free) return free_time < link_capacity ? free_time : link_capacity;
     }
@@ -65,18 +65,18 @@ struct Staggered {
 
   DEVICE int32_t end_of(int64_t link) const { return tables.end[link]; }
 
-  DEVICE bool is_taken(int64_t link, int32_t time) const {
-    return tables.taken[link * words + (time >> kWordLog)] & World<T>::bit(time);
+  DEVICE bool is_busy(int64_t link, int32_t time) const {
+    return tables.busy[link * words + (time >> kWordLog)] & World<T>::bit(time);
   }
 
   DEVICE void take(int64_t link, int32_t time) const {
-    World<T>::set_private_bit(tables.taken + link * words, time);
+    World<T>::set_private_bit(tables.busy + link * words, time);
     if (time >= tables.end[link]) tables.end[link] = time + 1;
   }
 
   DEVICE void clear(int64_t link) const {
     tables.end[link] = 0;
-    for (int32_t word = 0; word < words; ++word) tables.taken[link * words + word] = 0;
+    for (int32_t word = 0; word < words; ++word) tables.busy[link * words + word] = 0;
   }
 };
 

@@ -46,7 +46,7 @@ struct Shifts {
   DEVICE int32_t end_of(int64_t link) const { return tables.count[link]; }
 
   // Whether a link sends a cell at this time, one before end_of().
-  DEVICE bool is_taken(int64_t, int32_t) const { return true; }
+  DEVICE bool is_busy(int64_t, int32_t) const { return true; }
 
   // Marks a free time as used, and all times as free: here the count of cells says so.
   DEVICE void take(int64_t, int32_t) const {}
@@ -202,7 +202,7 @@ struct Links {
         const int64_t link = link_of(from, rotor);
         if (from == kNone || number >= joined.end_of(link)) continue;
         any = true;
-        if (!joined.is_taken(link, number)) continue;
+        if (!joined.is_busy(link, number)) continue;
         const Cell cell = tables.sent[link * link_capacity + number];
         const int32_t to = state.flow[cell.task].target;
         if (to == node) {
