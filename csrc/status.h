@@ -1,4 +1,4 @@
-// How a world ended.
+// The status of a world.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ class Arrays {
   int64_t size(const char* name) const { return py::len(find(name)); }
   const DLTensor& first() const { return *tensors_[0]; }
 
-  // Whether they lie on the CPU; ValueError where no kernel can reach them.
+  // Returns whether they lie on the CPU; throws ValueError if no kernel can reach them.
   bool on_cpu() const;
 
   Dimensions of;

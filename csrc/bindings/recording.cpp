@@ -154,7 +154,8 @@ class Timeline {
     return event;
   }
 
-  // As `add`, for one that is waited for at once: while nothing else is written, its row is not made before its end.
+  // Like `add`, for a communication that is waited for at once: while nothing else is written, its row is not made
+  // before its end.
   void begin_wait(const py::object& described, int64_t issued) {
     if (in_flight_) flush();  // nobody has waited for it
     flight_.described = described;
@@ -316,7 +317,8 @@ class DirectCalls {
   bool on_main() const { return PyThread_get_thread_ident() == main_; }
   bool is_active() const { return names().active.is_true_of(recorder); }
 
-  // Whether a call is that of the main thread, in no kernel of the recorder's, no mode but its own, and no profiler.
+  // Returns whether a call is that of the main thread, in no kernel of the recorder's, no mode but its own, and no
+  // profiler.
   bool apply() const {
     if (!is_active() || !on_main() || PySet_Contains(threads_.ptr(), main_id_.ptr()) != 0) return false;
     const bool counts = names().counting.is_true_of(timeline.work);

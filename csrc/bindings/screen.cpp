@@ -11,7 +11,7 @@
 namespace topoflow {
 namespace {
 
-// What is no array of the estimate.
+// The numbers of the estimate that are no arrays.
 struct Sizes {
   int64_t servers;
   double first_bucket_bytes, bucket_bytes, unit;

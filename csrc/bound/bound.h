@@ -98,7 +98,7 @@ class Bound {
     });
   }
 
-  // How long a task takes alone.
+  // Returns how long a task takes alone.
   DEVICE Wide seconds(int32_t cost, int32_t lane) const {
     const CondensedGraph& g = graph_;
     const int32_t path = g.cost_path[cost];

@@ -52,7 +52,7 @@ DEVICE Wide lower(const Wide& a, const Wide& b) {
 
 DEVICE double number(const Wide& numbers, int32_t lane) { return reinterpret_cast<const double*>(&numbers)[lane]; }
 
-// Whether a is the higher in any world.
+// Returns whether a is higher in any world.
 DEVICE bool exceeds(const Wide& a, const Wide& b) {
   bool any_higher = false;
   for (int32_t i = 0; i < kWide; ++i) any_higher |= number(a, i) > number(b, i);

@@ -47,7 +47,7 @@ struct Circuits {
     --receives[j];
   }
 
-  // Of equal demands the next server's is the highest.
+  // Finds the target of a source's highest demand; of equal ones, the next server's.
   void find_target(int32_t i) const {
     best_target[i] = -1;
     if (sends[i] == 0) return;

@@ -69,7 +69,7 @@ constexpr Field<Job> kJobFields[] = {
     count('L', &Job::links)};
 
 namespace cpu {
-// From `now` to `until`; returns kPaused, or why not.
+// Runs the job from `now` to `until`. Returns kPaused, or the reason why it ended otherwise.
 Status advance(Job& job, double now, double until);
 }  // namespace cpu
 

@@ -107,7 +107,7 @@ class Piece {
     std::sort(job_.moved, job_.moved + job_.moving);
   }
 
-  // Of a task that can end by the horizon.
+  // Calls f for the followers of a task that can end by the horizon.
   template <class F>
   void for_each_follower(int32_t task, const F& f) const {
     if (job_.end[task] > horizon_) return;
@@ -131,7 +131,7 @@ class Piece {
     if (job_.graph.resource) unite_ready();
   }
 
-  // What became ready in one event did so at one time.
+  // Gives tasks that became ready in one event the same time.
   void unite_ready() const {
     std::vector<int32_t> queued;
     std::copy_if(job_.ready, job_.ready + job_.ready_count, std::back_inserter(queued),

@@ -20,7 +20,7 @@ inline bool begun(const Job& job, int32_t task) { return job.start[task] < kInfi
 inline bool over(const Job& job, int32_t task) { return job.finish[task] < kInfinity; }
 inline bool occupies(const Job& job, int32_t task) { return job.graph.resource && job.graph.resource[task] >= 0; }
 
-// What moves, numbered in the order of the tasks. Leaves the job's scratch as it was.
+// Numbers the tasks that move, in their order. Leaves the job's scratch as it was.
 class Numbers {
  public:
   Sizes sizes{};
@@ -45,7 +45,7 @@ class Numbers {
   Numbers(const Numbers&) = delete;
   Numbers& operator=(const Numbers&) = delete;
 
-  // Of the tasks that it waits for, those that are not over: all of them are in the piece.
+  // Calls f for the unfinished dependencies of a task: all of them are in the piece.
   template <class F>
   void for_each_awaited(int32_t task, const F& f) const {
     if (begun(job_, task)) return;
@@ -73,7 +73,7 @@ class Numbers {
   const Job& job_;
 };
 
-// In memory of its own, laid out as in Batch.
+// The arrays of a piece, laid out as in Batch.
 struct PieceArrays {
   double *delay, *bytes, *release, *path_weight, *path_limit, *capacity, *latency, *start, *finish, *left;
   int32_t *path, *resource, *after, *followers, *path_links;
@@ -102,7 +102,7 @@ struct PieceArrays {
 
 class PieceWorld {
  public:
-  // Of the tasks that `job` says are moving; the clock begins at `zero`, so that `merge` is relative to little.
+  // Takes the moving tasks of `job`; the clock begins at `zero`, so that `merge` is relative to a short time.
   PieceWorld(const Job& job, double now, double zero)
       : job_(job),
         now_(now),
@@ -116,7 +116,7 @@ class PieceWorld {
     copy_paths();
   }
 
-  // Up to then; returns what became of it.
+  // Runs until this time and returns the status.
   Status run(double until) const {
     const Sizes& n = numbers_.sizes;
     const int64_t tasks[2] = {0, n.tasks}, paths[2] = {0, n.paths}, links[2] = {0, n.links};
@@ -156,7 +156,7 @@ class PieceWorld {
     return World<WorldData>(batch, data).run(ThreadTeam());
   }
 
-  // Of the task with number k, on the job's clock.
+  // Return values of the task with number k, on the job's clock.
   double start(int64_t k) const { return to_.start[k] + zero_; }
   double finish(int64_t k) const { return to_.finish[k] + zero_; }
   double left(int64_t k) const { return to_.left[k]; }  // B, of a world that is paused

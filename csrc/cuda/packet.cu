@@ -1,2 +1,2 @@
-// What decides which kernels a batch of packets needs, on a GPU.
+// Chooses the kernels that a batch of packets needs, on a GPU.
 #include "packet/packets.h"

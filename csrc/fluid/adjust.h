@@ -47,7 +47,7 @@ class Adjust {
  private:
   static constexpr int64_t kPatience = 64;  // fillings per link and event
 
-  // What the flows of a path use of the links that they cross, at one rate and at another.
+  // The capacity that the flows of a path use of its links, at an old rate and at a new one.
   struct Use {
     Amount old_use, new_use, freed;
 
@@ -219,7 +219,7 @@ class Adjust {
     settle(p, before_it / level);
   }
 
-  // The rate of a path on this link is another. Has it more now than those that the link limits?
+  // The rate of a path on this link has changed: updates the sums if it is above the link's level, before or after.
   DEVICE void look_at(const Team auto& team, int32_t p, int32_t l, double weight, const Uses& use) const {
     rates_.touch(team, l);
     if (!rates_.limits(l)) return;

@@ -22,7 +22,7 @@ class Checked {
  public:
   DEVICE explicit Checked(const Rates& rates) : rates_(rates) {}
 
-  // Whether all laws hold between two events. `adjusting`: adjust.h is going to use what it keeps of each link.
+  // Returns whether all laws hold between two events. `adjusting`: adjust.h is going to use the sums of each link.
   DEVICE bool operator()(const Team auto& team, bool adjusting) const {
     team.wait();
     const bool broken = team.any(rates_.links(), [&](int32_t l) { return !link_holds(l, adjusting); }) |

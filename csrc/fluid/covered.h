@@ -53,7 +53,8 @@ struct Covered {
     return is_covered;
   }
 
-  // Of two links that cover each other the first covers. `same`: the first path has the same share of both.
+  // Returns whether `other` covers l; of two links that cover each other, the first does. `same`: the first path has
+  // the same share of both.
   DEVICE bool covers(int32_t other, int32_t l, bool same) const {
     const LinkInfo &info = rates.info[l], &other_info = rates.info[other];
     const bool weighted = rates.paths.weight;

@@ -1,4 +1,4 @@
-// What is left of each link, and how much of what crosses it is still open, while rates are refilled (refill.h).
+// The remaining capacity of each link, and the weight of its open paths, while rates are refilled (refill.h).
 //
 // Refilling costs as much as it reads and writes of this. So where capacities allow it, links are packed: one 64-bit
 // word says what is left of a link, one how many flows are open, and half as much memory is moved. Snapshots, each with
@@ -60,7 +60,7 @@ class LinkStore {
     if (n > flowing / 64) snapshots_ = 0;
   }
 
-  // As if no path had got anything yet; the link is checked once it is near to full.
+  // Resets a link to its state without frozen paths. It is checked once it is nearly full.
   template <bool kPacked>
   DEVICE void reset(int32_t l) const {
     if constexpr (kPacked)
@@ -188,7 +188,7 @@ class LinkStore {
   }
 
  private:
-  // Where links are packed: {what is left, how many flows are open}.
+  // Packed links: {remaining capacity, open flows}.
   DEVICE Pairs packed_links() const { return {rates_.hot.packed, links()}; }
   DEVICE int64_t units(double rate) const { return static_cast<int64_t>(rate * per_unit_ + 0.5); }
 

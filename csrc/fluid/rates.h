@@ -10,7 +10,7 @@
 
 namespace topoflow::BACKEND {
 
-// What filling reads and writes most often: in the team's fast memory where that has room for it.
+// The arrays that filling uses most: in the team's fast memory if that has room for them.
 struct Hot {
   void* packed;    // Pairs [L]
   double* key;     // [L]
@@ -21,7 +21,7 @@ struct Hot {
   }
 };
 
-// What is known from one event to the next. It lies where the team has its memory: a GPU's registers are too few.
+// Counters that live from one event to the next. They lie in the team's memory: a GPU's registers are too few.
 struct Tally {
   int32_t events, flowing;  // events that have ended; paths that have flows
   int64_t work;             // rates that the last event changed, or paths that it considered to change them
@@ -111,7 +111,7 @@ struct Rates {
   // The link carries more than its capacity, by more than rounding does.
   DEVICE bool overloaded(int32_t l) const { return link[l].left.units() < -static_cast<double>(info[l].slack); }
 
-  // What the path's flows use of a link that they cross.
+  // Returns the capacity that the path's flows use of a link that they cross.
   DEVICE Amount used(int32_t p, double weight, double of_rate) const {
     return weight == Paths::kPerFlow ? unit.amount(of_rate) : unit.amount(of_rate * weight) * counted_flows[p];
   }
@@ -121,7 +121,7 @@ struct Rates {
   }
   DEVICE Amount weigh(int32_t p, double weight) const { return weigh(weight, counted_flows[p]); }
 
-  // What each flow gets when this much is left for these weights.
+  // Returns the rate of each flow when these weights share this remaining capacity.
   DEVICE double fair_share(const Amount& left, const Amount& weight) const {
     const double units = left.units();
     return units > 0 ? units * unit.unit * kWhole / weight.units() : 0;

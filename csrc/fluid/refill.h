@@ -30,7 +30,7 @@ class Refill {
   // n paths of all that flow will change.
   DEVICE void expect(int32_t n, int32_t flowing) { store_.expect(n, flowing); }
 
-  // The path has other flows.
+  // The path has a new number of flows.
   DEVICE void reopen(const Team auto& team, int32_t p, int32_t now, int32_t event) const {
     store_.reopen(team, p, now, event);
   }
@@ -288,8 +288,8 @@ class Refill {
     return level < kInfinity ? level : -1;
   }
 
-  // Where the link is full if each of its paths rises to the rate that it has: Newton's method on a sum that bends
-  // where a path stops rising, from below. Each step is a lower bound, and few get close.
+  // Returns the level at which the link is full if each of its paths rises to its present rate: Newton's method on a
+  // sum that bends where a path stops rising, from below. Each step is a lower bound, and few get close.
   DEVICE double full_at(int32_t l) const {
     const Rates& r = rates_;
     const LinkInfo& k = r.info[l];

@@ -1,4 +1,4 @@
-// What a team keeps of a world's tasks and flows while it runs. Source: what world.h asks for.
+// The state of a world's tasks and flows while it runs. Source: what world.h asks for.
 #pragma once
 
 #include "arena.h"

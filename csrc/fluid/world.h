@@ -19,7 +19,7 @@
 
 namespace topoflow::BACKEND {
 
-// What does not change while a world runs: where everything lies. A warp keeps it in the memory that its lanes share.
+// Where everything lies, which does not change during a run. A warp keeps it in the memory that its lanes share.
 struct WorldData {
   int32_t* status;  // [1]
   int64_t base;     // this graph's first task
@@ -85,7 +85,7 @@ struct WorldData {
             nullptr};
   }
 
-  // Whether a task of the graphs has something to send; others only wait.
+  // Returns whether a task of the graphs has something to send; others only wait.
   DEVICE static bool sends(const Graphs& graphs, const Paths& paths, int64_t task) {
     const int32_t p = graphs.path[task];
     return p >= 0 && graphs.bytes[task] > 0 && paths.has_hops(p);
@@ -164,10 +164,10 @@ class World {
     });
   }
 
-  // What ends until then belongs to the event of this time.
+  // Returns the time up to which ends belong to the event of `now`.
   DEVICE static double horizon(double now) { return now * (1 + kSame); }
 
-  // Whether a flow that would end at `end` ends with the event of this time.
+  // Returns whether a flow that would end at `end` ends with the event of this time.
   DEVICE bool ends_with_event(int32_t task, double end, double now) const {
     return end <= horizon(now) || end - now <= data_.merge * (now - data_.start[task]);
   }
@@ -184,7 +184,7 @@ class World {
     return team.any(static_cast<int32_t>(data_.sizes.paths), [&](int32_t p) { return state_.flows[p].count > 0; });
   }
 
-  // The last that a task waits for has finished.
+  // The last dependency of a task has finished.
   DEVICE void make_ready(const Team auto& team, int32_t task, double horizon) const {
     double ready = graph_.release[data_.base + task];
     for (int64_t i = graph_.after_offsets[data_.base + task]; i < graph_.after_offsets[data_.base + task + 1]; ++i) {
@@ -282,7 +282,7 @@ class World {
     state_.queued.clear(team);
   }
 
-  // A task has finished on its resource, or waits for it, or first for its own release.
+  // Queues a task that has finished on its resource, waits for it, or waits for its own release.
   DEVICE void queue(const Team auto& team, int32_t task, double horizon) const {
     if (data_.start[task] < kInfinity) return state_.resources.release(resource(task), data_.finish[task]);
     const double since = state_.flow[task].target;
@@ -302,7 +302,7 @@ class World {
     mark(team, p);
   }
 
-  // What is left of every task at `until`: one that has not begun to flow has all its bytes left.
+  // Writes the bytes that every task has left at `until`: all of them if it has not begun to flow.
   DEVICE Status pause(const Team auto& team) const {
     team.for_each(static_cast<int32_t>(data_.sizes.tasks), [&](int32_t task) {
       const bool finished = has_finished(task), flows = data_.start[task] < kInfinity && !waits(task) && !finished;
@@ -322,7 +322,7 @@ class World {
     return left > bytes ? bytes : left > 0 ? left : 0;
   }
 
-  // What is left of the path's first flow takes `time_scale` times as long.
+  // The rest of the path's first flow takes `time_scale` times as long.
   DEVICE void settle(const Team auto& team, int32_t p, double time_scale, double now) const {
     const double end = ends_.key[p];
     if (end == kInfinity) return;

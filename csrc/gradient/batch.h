@@ -1,4 +1,4 @@
-// What the gradient of a batch is computed from, after it has run. Source: gradient.h has the mathematics.
+// The input of a batch's gradient, after the batch has run. Source: gradient.h has the mathematics.
 //
 // Shapes as in fluid/batch.h. A loss is any function of starts and finishes; its derivatives by them come in.
 #pragma once

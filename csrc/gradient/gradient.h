@@ -27,7 +27,7 @@ namespace topoflow::BACKEND {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// What does not change while it runs: where everything lies. A warp keeps it in the memory that its lanes share.
+// Where everything lies, which does not change during a run. A warp keeps it in the memory that its lanes share.
 struct GradientData {
   Graphs graph;
   int64_t base;  // this graph's first task
@@ -242,7 +242,7 @@ class Gradient {
     data_.limiting.clear(team);
   }
 
-  // Of the links on the path that limit some path, the one that is filled first: it limits this one.
+  // Returns the link that is filled first among those on the path that limit some path: it limits this one.
   DEVICE int32_t lowest_limit(int32_t p) const {
     int32_t lowest = rates_.bottleneck[p];
     rates_.paths.for_each_hop(p, [&](int32_t l, double) {
@@ -252,7 +252,7 @@ class Gradient {
     return lowest;
   }
 
-  // Of the links that are left, this is filled last.
+  // Settles a link, the last filled of those that are left.
   DEVICE void settle(const Team auto& team, int32_t l) const {
     const LinkInfo& k = rates_.info[l];
     const int32_t first = k.first, n = k.num_members;

@@ -10,8 +10,8 @@
 
 namespace topoflow::BACKEND::packet {
 
-// What a message learns of a packet, as an event: kFeedback + (16 * task + bits of Feedback) * 2^kDelayBits + its
-// delay.
+// The feedback of a packet to its message, as the code of an event: kFeedback + (16 * task + bits of Feedback) *
+// 2^kDelayBits + its delay.
 constexpr int64_t kFeedback = int64_t{1} << 62;
 
 // The delay is the time from when the packet left its NIC until it arrived, as timestamps of NICs have it: in ticks.

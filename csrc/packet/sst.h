@@ -22,7 +22,8 @@
 
 namespace topoflow::BACKEND::packet {
 
-// That send the messages of a NIC: one only gets, which ask for data and have `kGet` B. Acknowledgements are messages.
+// The machines that send a NIC's messages: one of them only sends gets, which ask for data and have `kGet` B.
+// Acknowledgements are messages.
 constexpr int32_t kMachines = 2, kGet = 13;
 
 enum Happening : int64_t { kArrives = 0, kCredited = 1, kOffered = 2, kFeeds = 3, kWakes = 4 };

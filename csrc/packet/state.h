@@ -138,7 +138,7 @@ struct alignas(32) Output {
   int32_t only;    // the queue, while a single one holds packets, and neither `in_place` nor a word has it; else kNone
 };
 
-// What a port had counted at an earlier time, and its time and turn then (periods/periods.h).
+// The counters of a port at an earlier time, and its time and turn then (periods/periods.h).
 struct EarlierPort {
   int64_t free, packets, stalled;
   int32_t turn;

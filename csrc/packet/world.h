@@ -292,7 +292,7 @@ class World : public Layers<World<Kind, OneRegion>, Kind, OneRegion> {
     }
   };
 
-  // What is taken of buffers in intervals that begin in skipped periods (depths.h).
+  // The occupancy of buffers in intervals that begin in skipped periods (depths.h).
   struct OfPeriod {
     World& world;
     DEVICE int32_t max_flits(int32_t c) const { return world.max_flits(c); }

@@ -1,4 +1,4 @@
-// What the kernels were compiled for.
+// The architectures that the kernels were compiled for.
 #pragma once
 
 #include <vector>

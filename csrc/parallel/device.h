@@ -1,4 +1,4 @@
-// Where arrays and kernels live: the stream, the current device, memory on it.
+// The place of arrays and kernels: the stream, the current device, memory on it.
 #pragma once
 
 #include <cstddef>

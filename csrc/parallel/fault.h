@@ -1,4 +1,4 @@
-// What a GPU reports instead of an answer.
+// An error that a GPU reports.
 #pragma once
 
 #include <stdexcept>

@@ -13,7 +13,7 @@ void start(Kernel kernel, int blocks, int threads, int64_t shared, Stream stream
   check(cudaGetLastError());
 }
 
-// Where those bytes begin.
+// Returns the start of those bytes.
 __device__ inline std::byte* shared_memory() {
   extern __shared__ __align__(16) std::byte memory[];
   return memory;

@@ -11,7 +11,7 @@ namespace topoflow::BACKEND {
 
 #ifdef TOPOFLOW_ON_GPU
 
-// What a team shares before its fast memory.
+// The memory that a team shares before its fast memory.
 struct alignas(16) TeamMemory {
   double scratch[BlockTeam::kScratch];
   int32_t next_job;

@@ -55,7 +55,7 @@ class Stages {
     std::atomic<uint64_t> stage = 0;
   };
 
-  // Whether this thread is the first to begin a piece of a stage. One that is late finds a later stage here.
+  // Returns whether this thread is the first to begin a piece of a stage. One that is late finds a later stage here.
   bool begin(int32_t piece, uint64_t stage) {
     uint64_t before = stage - 1;
     std::atomic<uint64_t>& last = last_begun_[piece].stage;

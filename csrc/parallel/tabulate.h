@@ -1,4 +1,4 @@
-// A function's values for 0, 1, 2, ..., on the device.
+// Tabulates a function for 0, 1, 2, ... on the device.
 #pragma once
 
 #include "launch.h"

@@ -33,8 +33,8 @@ concept Team = requires(const T& team, int32_t* integer, int64_t* wide, double* 
   team.atomic_max(number, double{});
 };
 
-// A growing list in memory that the team shares. Its order is whatever the threads made of it: nothing may depend on
-// it.
+// A growing list in memory that the team shares. Its order depends on the schedule of the threads, so nothing may
+// depend on it.
 struct List {
   Global<int32_t> items;  // one more than it will ever have
   Global<int32_t> size;
@@ -42,7 +42,7 @@ struct List {
   DEVICE int32_t operator[](int32_t i) const { return items[i]; }
   DEVICE int32_t count(const Team auto& team) const { return team.get(static_cast<const int32_t*>(size)); }
   DEVICE void clear(const Team auto& team) const { team.set(static_cast<int32_t*>(size), 0); }
-  // As clear(), but the team has seen it only after the next function that waits.
+  // Like clear(), but the team sees it only after the next function that waits.
   DEVICE void forget(const Team auto& team) const {
     team.once([&] { *static_cast<int32_t*>(size) = 0; });
   }

@@ -1,4 +1,4 @@
-// What whole_batch.h declares, by Thrust.
+// Defines the functions of whole_batch.h by Thrust.
 #pragma once
 
 #include <thrust/binary_search.h>

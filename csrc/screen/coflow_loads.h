@@ -1,4 +1,4 @@
-// What the coflows of every layer put on links, so that the change of one layer is little work.
+// The load of every layer's coflows on links, so that the change of one layer is little work.
 //   A -> B, A on server 0, B on servers 0 and 1, 100 B for each sample, links of 100 B/s
 //     activations of B: 100 B on the links of 0 -> 1     gradients of B: 100 B on those of 1 -> 0
 //
@@ -18,7 +18,7 @@ class CoflowLoads : public Placement {
   HD CoflowLoads(const Strategies& strategies, int32_t* placement, int64_t* load)
       : Placement(strategies, placement), load_(load) {}
 
-  // Of one placement.
+  // Returns the loads that one placement takes.
   HD static int64_t numbers(const Strategies& strategies) { return int64_t{2} * strategies.layers * strategies.links; }
 
   // [L] of the activations that travel into the layer, or of their gradients.
@@ -26,7 +26,7 @@ class CoflowLoads : public Placement {
     return load_ + (int64_t{layer} * 2 + gradients) * s_.links;
   }
 
-  // Whether anything does.
+  // Returns whether any activation travels into the layer.
   DEVICE bool travels(int32_t layer) const {
     for (int64_t edge = s_.input_offsets[layer]; edge < s_.input_offsets[layer + 1]; ++edge)
       if (crosses(edge)) return true;

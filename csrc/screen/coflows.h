@@ -26,7 +26,7 @@ constexpr Field<PathTrees> kPathTreesFields[] = {
     array("tree_leaf", &PathTrees::leaf, "2,N,N", "node at which the path from, or to, another server ends"),
     array("tree_latency", &PathTrees::latency, "2,N,N", "s of that path")};
 
-// All that the estimate knows of a job and a fabric.
+// A job and a fabric as the estimate sees them.
 struct ContentionModel {
   Strategies strategies;
   PathTrees trees;
@@ -39,7 +39,7 @@ constexpr Field<ContentionModel> kContentionFields[] = {
     array("ring_slowness", &ContentionModel::ring_slowness, "K", "s/B"),
     array("ring_busy", &ContentionModel::ring_busy, "J", "s/B that it needs of the link")};
 
-// Where and how a kernel runs.
+// The device, threads and memory of a kernel.
 struct Where {
   int64_t budget;   // B for the state of teams
   int32_t threads;  // of a CPU, 0: all

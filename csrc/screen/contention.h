@@ -208,7 +208,7 @@ class Contention {
     }
   }
 
-  // What the transfers between one server and the others take.
+  // The times of transfers between one server and the others.
   struct Climbed {
     const double *longest, *latency;
     const int32_t* leaf;
@@ -231,7 +231,7 @@ class Contention {
     return {longest_, trees_.latency + row, trees_.leaf + row};
   }
 
-  // s of one transfer.
+  // Returns the s of one transfer.
   DEVICE double transfer_seconds(int32_t from, int32_t to) const {
     if (from == to) return 0;
     const int64_t pair = int64_t{from} * s_.servers + to;

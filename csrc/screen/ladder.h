@@ -44,7 +44,7 @@ class Ladder {
 
   int64_t bytes;  // that one team keeps
 
-  // From the placements on.
+  // Begins with the placements.
   DEVICE void begin(const Team auto& team) const {
     team.for_each(b_.best_count, [&](int32_t i) { best_[i] = kInfinity; });
     for (int32_t chain = 0; chain < n_; ++chain) {
@@ -68,7 +68,7 @@ class Ladder {
     });
   }
 
-  // What follows from the state.
+  // Computes the arrays that follow from the state.
   DEVICE void resume(const Team auto& team) const {
     for (int32_t chain = 0; chain < (descends(team) ? 1 : n_); ++chain) loads(chain).build(team);
     fill(team);
@@ -115,7 +115,7 @@ class Ladder {
   DEVICE int64_t* load(int32_t chain) const { return load_ + chain * numbers(); }
   DEVICE CoflowLoads loads(int32_t chain) const { return {b_.model.strategies, placement(chain), load(chain)}; }
 
-  // Whether all chains are at one state.
+  // Returns whether all chains are at one state.
   DEVICE bool descends(const Team auto& team) const { return team.get(stuck_) < b_.patience; }
 
   // limit_ [C]: s that a proposal may take to be accepted, or to be faster during a descent; none while `heats`.
@@ -266,7 +266,7 @@ class Ladder {
     });
   }
 
-  // Whether what the chain proposes is another placement, and fits.
+  // Returns whether the chain proposes another placement, and whether that fits.
   DEVICE bool is_feasible(const Team auto& team, int32_t chain) const {
     const Proposal& p = proposal_[chain];
     if (p.one == p.other) return false;
@@ -358,7 +358,7 @@ class Ladder {
     });
   }
 
-  // Those of chain 0 are those of all.
+  // Copies the memory of chain 0 to all others.
   DEVICE void fill_others(const Team auto& team) const {
     const int32_t servers = b_.model.strategies.servers;
     for (int32_t chain = 1; b_.budget.binds && chain < n_; ++chain) team.copy(servers, used_, used(chain));

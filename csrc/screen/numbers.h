@@ -1,4 +1,4 @@
-// What chains compute with, by itself: random numbers, log and exp, for tests of each device.
+// The random numbers, log and exp of chains alone, for tests of each device.
 //
 // Source: parallel/random.h and parallel/elementary.h.
 #pragma once

@@ -23,10 +23,10 @@ class Placement {
   DEVICE int64_t rows(int32_t layer) const { return s_.row_offsets[choice(layer)]; }
   DEVICE bool crosses(int64_t edge) const { return choice(s_.source[edge]) != choice(s_.consumer[edge]); }
 
-  // [N] who computes the samples of each server.
+  // Returns [N] the holder that computes the samples of each server.
   DEVICE const int32_t* hosts(int32_t layer) const { return s_.host + int64_t{choice(layer)} * s_.servers; }
 
-  // Whether a gradient of the layer is reduced among GPUs.
+  // Returns whether a gradient of the layer is reduced among GPUs.
   DEVICE bool reduces(int32_t layer) const {
     return s_.gradient[layer] > 0 && (s_.inside[layer] || holders(choice(layer)) > 1);
   }

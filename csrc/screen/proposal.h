@@ -1,4 +1,4 @@
-// What a chain proposes: an exchange of two choices, in a run of layers or between two layers that trade places.
+// The proposal of a chain: an exchange of two choices, in a run of layers or between two layers that trade places.
 //   choices 0 0 1 2 0, run of layers 1 to 3, a = 0, b = 1   -> 0 1 0 2 0
 //
 // Source: topoflow/search/moves.py says what is drawn and how likely it is; Hastings, "Monte Carlo sampling methods
@@ -51,7 +51,7 @@ class Proposer {
         layers_(batch.model.strategies.layers),
         choices_(batch.model.strategies.choices) {}
 
-  // Of a chain with `placement` [Y].
+  // Returns the proposal of a chain with `placement` [Y].
   HD Proposal propose(const int32_t* placement) const {
     Proposal p{};
     p.layer = whole(kWhere, layers_);
@@ -113,7 +113,7 @@ class Proposer {
     return p.mate < p.first || p.mate > p.last ? m_.joins : 0;
   }
 
-  // From one layer of the set to the next.
+  // Returns the distance from one layer of the set to the next.
   HD static int32_t step(const Proposal& p) { return p.trade && p.last > p.first ? p.last - p.first : 1; }
 
   // Another choice than a.

@@ -46,7 +46,7 @@ struct RunLadders {
   }
 };
 
-// What comes before the first step of a launch.
+// Prepares ladders before the first step of a launch.
 struct BeginLadders : RunLadders {
   DEVICE void operator()(const Team auto& team, int32_t team_index, int32_t i) const {
     const Ladder ladder(batch, i, Memory(memory + team_index * bytes));

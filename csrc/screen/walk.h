@@ -11,7 +11,7 @@
 
 namespace topoflow {
 
-// What chains propose.
+// The moves that chains propose.
 struct Moves {
   int32_t degrees;
   const int32_t *order, *degree, *place, *first, *count;
@@ -32,7 +32,7 @@ constexpr Field<Moves> kMovesFields[] = {
     array("near", &Moves::near, "M", "layers that a layer reads or is read by"),
     count('B', &Moves::degrees)};
 
-// What fits.
+// The memory that placements need, and how much there is.
 struct MemoryBudget {
   const int64_t* need;
   const int64_t* member;

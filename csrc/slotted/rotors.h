@@ -1,4 +1,4 @@
-// What nodes that are joined by rotor switches hand to each other in a slot.
+// The tables through which nodes that are joined by rotor switches exchange cells in a slot.
 //
 // Rows are nodes, U their links, one to each switch; K cells of a link in a slot.
 //
@@ -11,7 +11,7 @@
 
 namespace topoflow::BACKEND::slotted {
 
-// A list that is threaded through its items.
+// An intrusive linked list.
 struct Ends {
   int32_t head, tail;
 };

@@ -1,4 +1,4 @@
-// What a world of slots consists of while it runs. Everything belongs to a node, which alone writes it between two
+// The state of a world of slots while it runs. Everything belongs to a node, which alone writes it between two
 // barriers; what nodes hand to each other lies in tables with a place for each pair, and bits say which places are
 // taken.
 //

@@ -1,4 +1,4 @@
-// What nodes that send on demand consist of: transceivers with a buffer each, and what their switches are asked for.
+// The transceivers of nodes that send on demand: a buffer for each, and the requests that their switches get.
 //
 // Rows are nodes; transceiver t of a node sends to transceiver t of others, the first `intra` of them within its rack.
 //
@@ -56,7 +56,7 @@ struct Transceivers {
     turn = memory.take<int32_t>(transceivers);
   }
 
-  // Of the bits of the members of a switch.
+  // Returns the words that the bits of a switch's members take.
   HD static int64_t words(const SlottedBatch& batch, int32_t world, int64_t nodes) {
     const int64_t radix = batch.radix[world], racks = radix ? nodes / radix : 0;
     return ((radix > racks ? radix : racks) + 63) / 64;

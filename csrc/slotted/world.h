@@ -43,7 +43,7 @@ class World {
     key[1] = static_cast<uint32_t>(batch.key[2 * world + 1]);
   }
 
-  // Everything is as before the first epoch.
+  // Sets the state before the first epoch.
   DEVICE void begin() {
     team.for_each(nodes, [&](int32_t i) { begin_node(i); });
     team.for_each(servers, [&](int32_t i) { state.server[i] = {{kNone, kNone}, {kNone, kNone}, 0, 0, 0}; });
@@ -64,7 +64,7 @@ class World {
     });
   }
 
-  // Lets everything happen that is due when an epoch begins, and chooses that epoch. Returns a Status.
+  // Processes all events that are due when an epoch begins, and chooses that epoch. Returns a Status.
   DEVICE int32_t begin_epoch() {
     team.for_each(1, [&](int32_t) { state.control->status = next_epoch(); });
     epoch = team.get(&state.control->epoch);
@@ -110,9 +110,9 @@ class World {
     });
   }
 
-  // Whether cells wait at nodes and none was sent for kPatience epochs times the number of nodes, after the time until
-  // what was received can be sent on. A node asks a random other one in each epoch: that all of these were in vain has
-  // a probability below e^-kPatience.
+  // Returns whether cells wait at nodes and none was sent for kPatience epochs times the number of nodes, counted from
+  // when received cells can be sent on. A node asks a random other one in each epoch, so the probability that all of
+  // these requests fail is below e^-kPatience.
   DEVICE bool is_stuck() {
     const int32_t* const pause = batch.pause + 2 * world;
     const int64_t patience = int64_t{kPatience} * nodes + (pause[0] > pause[1] ? pause[0] : pause[1]);
@@ -136,7 +136,7 @@ class World {
     return team.get(&state.control->status) == kStarved;
   }
 
-  // Writes what nodes saw.
+  // Writes the counts of nodes.
   DEVICE void end() {
     team.for_each(nodes, [&](int32_t i) { batch.fullest[first_node + i] = state.node[i].fullest; });
     team.for_each(tasks, [&](int32_t i) {
@@ -154,10 +154,10 @@ class World {
     });
   }
 
-  // For protocols: a cell for the column `target` leaves LOCAL of `source`. There is one.
+  // For protocols: takes a cell for the column `target` from LOCAL of `source`, which has one.
   DEVICE Cell take(int32_t source, int32_t target) { return take(source, state.local[source * columns + target]); }
 
-  // The same of the flow whose turn it is among these.
+  // Takes a cell of the flow whose turn it is in this list.
   DEVICE Cell take(int32_t source, Ends& list) {
     const int32_t task = list.head;
     Flow& flow = state.flow[task];
@@ -205,7 +205,7 @@ class World {
     set_waiting(state.has_relayed, node, column);
   }
 
-  // From the node to the server.
+  // A cell goes from the node to its server.
   DEVICE void deliver(const Cell& cell, int32_t node, int64_t time) {
     Receipt& receipt = state.receipt[cell.task];
     Server& server = state.server[receipt.server];
@@ -223,7 +223,7 @@ class World {
     }
   }
 
-  // It found no room, and never comes. Not while cells are delivered.
+  // A cell finds no room and is lost. Not called while cells are delivered.
   DEVICE void drop(const Cell& cell) {
     Receipt& receipt = state.receipt[cell.task];
     if (team.atomic_add(&receipt.cells, -1) - 1 == receipt.arrived) note_end(cell.task);
@@ -257,7 +257,7 @@ class World {
     if (node.queued > node.fullest) node.fullest = node.queued;
   }
 
-  // That something waits at `node` for the slot of `column`.
+  // Notes that something waits at `node` for the slot of `column`.
   DEVICE void set_waiting(uint64_t* has, int32_t node, int32_t column) const {
     set_private_bit(has + node * column_words, column);
   }
@@ -267,17 +267,17 @@ class World {
 
   DEVICE int32_t column_of(int32_t node) const { return state.column[node]; }
 
-  // Whether `node` has a slot for `other`, another node.
+  // Returns whether `node` has a slot for `other`, another node.
   DEVICE bool sends_to(int32_t node, int32_t other) const {
     return !dark || !(static_cast<uint64_t>(dark[node * words + (other >> kWordLog)]) & bit(other));
   }
 
-  // Whether cells for the column `target` can take a detour by `node`, or end there.
+  // Returns whether cells for the column `target` can take a detour by `node`, or end there.
   DEVICE bool forwards(int32_t node, int32_t target) const {
     return !dark || target == column_of(node) || sends_to(node, state.node_at[target]);
   }
 
-  // Flows with cells in LOCAL for the column that this one is for.
+  // Returns the flows with cells in LOCAL for the same column.
   DEVICE Ends& local_of(const Flow& flow) const { return state.local[flow.source * columns + flow.target]; }
 
   DEVICE Active* active_of(int32_t node) const { return state.active + state.node[node].first; }
@@ -286,7 +286,7 @@ class World {
     return static_cast<int32_t>(batch.node_servers[first_node + node] - first_server);
   }
 
-  // Those of the servers of a node.
+  // Returns the bits of the servers of a node.
   DEVICE uint64_t* bits_of(uint64_t* rows, int32_t node) const {
     return rows + first_server_of(node) / kWordBits + node;
   }
@@ -378,8 +378,8 @@ class World {
     clear(state.is_last, i, column_words);
   }
 
-  // What waits at nodes. Where there is no room for another sample, only those of multiples of twice the stride are
-  // kept.
+  // Samples the cells that wait at nodes. If there is no room for another sample, only those of multiples of twice the
+  // stride stay.
   DEVICE void sample() {
     Control& control = *state.control;
     int32_t* const row = batch.sampled + 3 * kMaxSamples * world;
@@ -403,7 +403,7 @@ class World {
     for (int32_t i = 0; i < 3; ++i) to[i] = from[i];
   }
 
-  // Of a cell that waits at a node, kNone: of none that it has in a queue.
+  // Returns the destination of a cell that waits at a node; kNone if its queues are empty.
   DEVICE int32_t destination_at(int32_t node) const {
     if (state.node[node].active) return state.node_at[active_of(node)->target];
     int32_t destination = kNone;
@@ -586,7 +586,8 @@ class World {
 
   // Slots
 
-  // The slots of an epoch at a node: what it sends in each, and what comes to be sent on in a later one.
+  // Runs the slots of an epoch at a node: cells that it sends in each, and cells that arrive to be sent on in a later
+  // one.
   DEVICE void forward(int32_t node) {
     Node& this_node = state.node[node];
     int32_t queued = this_node.queued, fullest = queued > this_node.fullest ? queued : this_node.fullest;
@@ -605,7 +606,7 @@ class World {
     clear(state.has_granted, node, column_words);
   }
 
-  // In a slot a node sends to the columns from `begin` on. Returns the number of cells.
+  // Sends the cells of one slot to the columns from `begin` on. Returns how many.
   DEVICE int32_t send_from(int32_t node, int32_t begin, int32_t slot) {
     const int32_t at = slot * groups + state.group[node];
     int32_t sent = 0;
@@ -624,7 +625,7 @@ class World {
     return sent;
   }
 
-  // What comes in a slot, to be sent on. Returns the number of cells.
+  // Queues the cells that arrive in a slot and are sent on later. Returns how many.
   DEVICE int32_t accept(int32_t node, int32_t begin) {
     int32_t accepted = 0;
     for (int32_t first = 0; first < groups; first += kWordBits) {
@@ -637,7 +638,7 @@ class World {
     return accepted;
   }
 
-  // `count` bits of a row, or the first 64 of them, from the bit `begin` on.
+  // Returns `count` bits of a row, at most 64, from the bit `begin` on.
   DEVICE uint64_t bits_from(const uint64_t* rows, int32_t node, int32_t begin, int32_t count) const {
     const uint64_t* const row = rows + node * column_words + (begin >> kWordLog);
     const int32_t shift = begin & (kWordBits - 1);
@@ -647,7 +648,7 @@ class World {
 
   DEVICE int64_t log_of(const Cell& cell) const { return batch.cell_offsets[first_task + cell.task] + cell.number; }
 
-  // What comes to the node of its target in an epoch.
+  // Delivers the cells that reach the node of their target in an epoch.
   DEVICE void receive(int32_t node) {
     const Sent* const incoming = state.incoming + node * columns;
     for_bits(state.is_last + node * column_words, column_words, [&](int32_t at) {
@@ -662,8 +663,8 @@ class World {
     serve_cables(node);
   }
 
-  // Whether it matters now what the cable of a server has brought before a cell of `task` comes: another task's cells
-  // wait, or those of this one no longer do. One condition without branches, as these are hard to predict.
+  // Returns whether the cable of a server must be served before a cell of `task` comes: another task's cells wait, or
+  // those of this one no longer do. One condition without branches, which would be hard to predict.
   DEVICE bool must_serve(const Server& server, int32_t task, const Receipt& receipt, int64_t time) const {
     const bool others_wait = (server.cable.head != task) | (server.cable.tail != task);
     return (server.cable.head != kNone) & (others_wait | (server.free + receipt.waiting * pace <= time));
@@ -716,7 +717,7 @@ class World {
     receipt.latest = waiting > receipt.latest ? waiting : receipt.latest;
   }
 
-  // No cell before the first that has not arrived is waited for. Returns how many these are.
+  // Moves the window past the cells that have arrived in order. Returns how many they are.
   DEVICE static int32_t pass(Receipt& receipt) {
     const int32_t advanced = ~receipt.window ? lowest_bit(~receipt.window) : kWordBits;
     receipt.window = advanced < kWordBits ? receipt.window >> advanced : 0;
@@ -724,7 +725,7 @@ class World {
     return advanced;
   }
 
-  // The window has moved by `advanced`: which of its last cells have arrived?
+  // The window has moved by `advanced` cells: sets the bits of its last cells that have arrived.
   DEVICE void look_farther(Receipt& receipt, int32_t advanced, int32_t cells) {
     for (int32_t ahead = kWordBits - advanced; ahead < kWordBits; ++ahead) {
       const int32_t number = receipt.expected + ahead;

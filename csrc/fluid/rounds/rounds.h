@@ -50,7 +50,7 @@ class Rounds {
     DEVICE double lowest(const Team auto& team, bool) const {
       return team.min(*count, [&](int32_t i) { return key[flowing[i]]; });
     }
-    // As Tournament::take().
+    // Like Tournament::take().
     template <class F>
     DEVICE void take(const Team auto& team, double limit, const F& f) const {
       team.for_each(*count, [&](int32_t i) {
@@ -100,7 +100,7 @@ class Rounds {
         team.min(paths_, [&](int32_t p) { return -static_cast<double>(rates_.states.links(p).count(links_)); }));
   }
 
-  // As MaxMin's.
+  // Like MaxMin's.
   template <class Flows, class Settle>
   INLINED bool operator()(const Team auto& team, const List& changed, const Flows& flows, const Settle& settle) {
     const int32_t n = changed.count(team);
@@ -131,8 +131,8 @@ class Rounds {
   }
 
  private:
-  // What `counts_` has: open paths in each of two lists (0 and 1), paths that the round froze, paths listed as flowing,
-  // paths of that list whose flows have all ended, and 1 once a path has several flows at a time.
+  // Entries of `counts_`: open paths in each of two lists (0 and 1), paths that the round froze, paths listed as
+  // flowing, paths of that list whose flows have all ended, and 1 once a path has several flows at a time.
   enum Count : int32_t { kFrozen = 2, kFlowing, kEnded, kMany, kCounts };
   static constexpr double kUnits = static_cast<double>(int64_t{1} << 61);  // of the most that a link has
   // Values of `bottleneck_` beside links, and beside `links_` of an open path. kIdle: the path has no flows; kDrained:
@@ -174,7 +174,7 @@ class Rounds {
     return rate;
   }
 
-  // Where the first link of an open path can be full.
+  // Returns the lowest rate at which a link of an open path can be full.
   DEVICE double lowest_full(int32_t p) const {
     double lowest = kInfinity;
     if (bottleneck_[p] != links_) return lowest;
@@ -221,7 +221,7 @@ class Rounds {
     });
   }
 
-  // Of links that have open paths. Those that the round before filled have none any more.
+  // Computes the shares of links that have open paths. Those that the previous round filled have none any more.
   DEVICE void find_shares(const Team auto& team, int32_t from, bool first) const {
     team.once([&] { counts_[1 - from] = counts_[kFrozen] = 0; });
     team.for_each(links_, [&](int32_t l) {
@@ -297,7 +297,7 @@ class Rounds {
     });
   }
 
-  // Gives the flows of the former the share of the link that limits them. Returns how many paths they are. A thread has
+  // Gives the flows of paths that cross a local bottleneck its share. Returns how many paths they are. A thread has
   // one link of a path, as the paths of a round would keep few threads busy.
   DEVICE int32_t freeze(const Team auto& team, int32_t from, const auto& settle) const {
     const uint16_t* const last = open_ + (1 - from) * paths_ + paths_ - 1;

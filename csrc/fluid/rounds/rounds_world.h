@@ -40,7 +40,7 @@ struct RunByRounds {
   }
 };
 
-// What a world needs of `room` bytes, 0 where it does not fit or rounds are not for it.
+// Returns the bytes that a world needs of `room`; 0 if it does not fit, or rounds cannot run it.
 struct RoundsBytes {
   Batch batch;
   int64_t room;

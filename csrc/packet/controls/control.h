@@ -18,7 +18,7 @@
 
 namespace topoflow::BACKEND::packet {
 
-// What a message learns of a packet.
+// Bits of the feedback of a packet to its message.
 enum Feedback : int32_t {
   kAtSender = 1,  // else at the receiver
   kLost = 2,
@@ -28,7 +28,7 @@ enum Feedback : int32_t {
 
 constexpr int32_t kTickBits = 10;  // timestamps of NICs count ticks of 1,024 ps
 
-// What a sender learns of a packet.
+// The acknowledgement of a packet at its sender.
 struct Ack {
   int64_t round_trip;  // ps, from when it left its NIC until now; of a packet that arrived
   int32_t bytes;

@@ -29,14 +29,14 @@
 
 namespace topoflow::BACKEND::packet {
 
-// What a port says.
+// The telemetry of a port.
 struct PortReading {
   int64_t time;    // ps
   int64_t active;  // ps, that it has sent until then
   int64_t wait;    // ps, to send what waits
 };
 
-// What a packet has heard on its path.
+// The telemetry that a packet has collected on its path.
 struct PathReading {
   int64_t utilization, time;  // of the busiest port, 2^-20; ps since the packet before
   int64_t ports;              // that it has left

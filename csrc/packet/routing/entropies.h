@@ -20,7 +20,7 @@
 
 namespace topoflow::BACKEND::packet {
 
-// What a message knows of entropies.
+// The entropies that a message remembers.
 struct Recycled {
   static constexpr int32_t kMaxRecent = 8, kExplored = 16;
   static constexpr int64_t kFreeze = 10'000'000'000;  // ps

@@ -232,8 +232,8 @@ class Router : public Base {
     int64_t occupied, free;  // flits
   };
 
-  // Returns what waits for a port, and what is occupied of the buffer at its end, as its router knows it at `now`.
-  // Where packets are lost a port has the buffer, and that of its end says nothing.
+  // Returns what waits for a port, and what is occupied of the buffer at its end, as its router knows it at `now`. If
+  // packets can be lost, the port has the buffer, and the one at its end does not count.
   DEVICE Occupied occupied(const Input& input, int32_t out, int64_t now) {
     self().send_until(out, now);
     const Output& output = s_.output[out];

@@ -151,7 +151,7 @@ class BlockTeam : public DeviceTeam<BlockTeam> {
     return value;
   }
 
-  // What the host may change at any time.
+  // Reads a flag that the host may change at any time.
   __device__ bool poll(const int32_t* from) const {
     return __syncthreads_or(threadIdx.x == 0 && *const_cast<const volatile int32_t*>(from) != 0);
   }

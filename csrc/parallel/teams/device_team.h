@@ -1,4 +1,4 @@
-// What a block and a warp of a GPU have in common as teams (team.h).
+// The common part of a block and a warp of a GPU as teams (team.h).
 #pragma once
 
 #include <new>
@@ -54,14 +54,14 @@ class DeviceTeam {
     derived().team_for_each_if(n, [&](int32_t i) { return values[i] <= limit; }, f);
   }
 
-  // These return what was there before.
+  // These return the previous value.
   __device__ int32_t atomic_add(int32_t* to, int32_t value) const { return atomicAdd(to, value); }
   __device__ int64_t atomic_add(int64_t* to, int64_t value) const {  // unsigned addition is signed addition
     return atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
   }
   __device__ int32_t atomic_exchange(int32_t* to, int32_t value) const { return atomicExch(to, value); }
 
-  // Of numbers that are not negative: their bits are in the order of the numbers.
+  // For numbers that are not negative: their bits are in the order of the numbers.
   __device__ void atomic_max(double* to, double value) const {
     atomicMax(reinterpret_cast<long long*>(to), __double_as_longlong(value));
   }

@@ -106,7 +106,7 @@ class ThreadTeam {
     memcpy(to, from, n * sizeof(T));
   }
 
-  // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are.
+  // Writes the wanted ones of n items into `list`, in order, and calls f for each. Returns how many there are.
   template <class Item, class Wanted, class F>
   DEVICE int32_t pick(int32_t n, const Item& item, int32_t* list, const Wanted& wanted, const F& f) const {
     int32_t* end = list;
@@ -122,7 +122,7 @@ class ThreadTeam {
     return size;
   }
 
-  // Leaves those of n items that are wanted, in order. Returns how many they are.
+  // Keeps the wanted ones of n items, in order. Returns how many they are.
   template <class Wanted>
   DEVICE int32_t retain(int32_t n, int32_t* items, const Wanted& wanted) const {
     int32_t size = 0;
@@ -147,10 +147,10 @@ class ThreadTeam {
     return *from;
   }
 
-  // What the caller may change at any time.
+  // Reads a flag that the caller may change at any time.
   DEVICE bool poll(const int32_t* from) const { return *const_cast<const volatile int32_t*>(from) != 0; }
 
-  // These return what was there before.
+  // These return the previous value.
   template <class T>
   DEVICE T atomic_add(T* to, T value) const {
     const T before = *to;
@@ -163,7 +163,7 @@ class ThreadTeam {
     return before;
   }
 
-  // Of numbers that are not negative.
+  // For numbers that are not negative.
   DEVICE void atomic_max(double* to, double value) const { *to = value > *to ? value : *to; }
 
   // n keys, none negative, and the lowest of them; no two are equal, unless they are infinite. Blocks of

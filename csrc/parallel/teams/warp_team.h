@@ -134,8 +134,8 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     for_each(n, [=](int32_t i) { return from[i]; }, [=](int32_t i, const T& value) { to[i] = value; });
   }
 
-  // `list` gets those of n items that are wanted, in order, and f is called for each. Returns how many there are. What
-  // f writes must be nothing that item or wanted reads for another.
+  // Writes the wanted ones of n items into `list`, in order, and calls f for each. Returns how many there are. What f
+  // writes must be nothing that item or wanted reads for another.
   template <class Item, class Wanted, class F>
   __device__ int32_t pick(int32_t n, const Item& item, int32_t* list, const Wanted& wanted, const F& f) const {
     int32_t* picked = picked_;
@@ -165,7 +165,7 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     return size;
   }
 
-  // Leaves those of n items that are wanted, in order. Returns how many they are.
+  // Keeps the wanted ones of n items, in order. Returns how many they are.
   template <class Wanted>
   __device__ int32_t retain(int32_t n, int32_t* items, const Wanted& wanted) const {
     int32_t size = 0;
@@ -187,7 +187,7 @@ class WarpTeam : public DeviceTeam<WarpTeam> {
     return *from;
   }
 
-  // What the host may change at any time.
+  // Reads a flag that the host may change at any time.
   __device__ bool poll(const int32_t* from) const {
     return __any_sync(kAll, lane() == 0 && *const_cast<const volatile int32_t*>(from) != 0);
   }

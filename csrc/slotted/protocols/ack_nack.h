@@ -47,7 +47,7 @@ struct Switches {
     return state.waiting[(2 * at + ring) * room + slot];
   }
 
-  // By which kind of transceiver a packet leaves its source.
+  // Returns the kind of transceiver by which a packet leaves its source.
   DEVICE int32_t first_kind(const Cell& cell, int32_t node, int32_t target) const {
     if (node / radix == target / radix) return kIntra;
     if (node % radix == target % radix) return kInter;
@@ -56,7 +56,7 @@ struct Switches {
     return below(random_words.word[0], 2);
   }
 
-  // Of the transceivers of a kind, that with the fewest packets that has fewer than `most`; kNobody: none.
+  // Returns the transceiver of a kind with the fewest packets, if they are fewer than `limit`; else kNobody.
   DEVICE int32_t shortest(int32_t node, int32_t kind, int32_t limit) const {
     int32_t best = kNobody, shortest_length = limit;
     for (int32_t t = kind == kIntra ? 0 : intra; t < (kind == kIntra ? intra : count); ++t) {
@@ -90,7 +90,7 @@ struct Switches {
     if (server.surplus > 0) server.surplus = 0;
   }
 
-  // Whether a packet leaves its server: it is for the same node, finds room in a buffer, or is dropped.
+  // Returns whether a packet leaves its server: it is for the same node, finds room in a buffer, or is dropped.
   DEVICE bool leave(int32_t node, int32_t target, const Cell& cell) const {
     if (target == node) {
       world.deliver(cell, node, int64_t{world.epoch} * world.epoch_time);
@@ -150,8 +150,8 @@ struct Switches {
     }
   }
 
-  // Whether a packet of `source` can come by the transceiver t: it is for `node`, there is room to forward it, or it is
-  // dropped there, as the switch does not know that room.
+  // Returns whether a packet of `source` can come by transceiver t: it is for `node`, there is room to forward it, or
+  // it is dropped there, as the switch does not know that room.
   DEVICE bool accept(int32_t node, int32_t t, int32_t source) const {
     const int32_t from = source * count + t;
     const Cell cell = place(from, state.offered[from], 0).cell;

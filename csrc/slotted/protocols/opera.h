@@ -102,7 +102,7 @@ struct LowLatency {
     }
   }
 
-  // Of the next flow whose path has a time left on each link. The others send nothing more in this slot.
+  // Sends a cell of the next flow whose path has a time left on each link. Other flows send nothing more in this slot.
   DEVICE bool send_one(int32_t node) const {
     Ends& list = tables.prompt[node];
     while (list.head != kNone) {
@@ -119,7 +119,8 @@ struct LowLatency {
     return false;
   }
 
-  // Calls send(node, link, time) for each hop of a path. False: there is none, or no time is left on one of its links.
+  // Calls send(node, link, time) for each hop of a path. Returns false if there is no path, or no time is left on one
+  // of its links.
   template <class F>
   DEVICE bool follow(int32_t node, int32_t target, const F& send) const {
     for (int32_t time = 0; node != target; time += pause) {

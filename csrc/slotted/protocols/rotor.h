@@ -38,14 +38,14 @@ struct Shifts {
   // Cells of a link of a switch.
   DEVICE int32_t carries(int32_t) const { return link_capacity; }
 
-  // Whether cells of a task do not wait for their link.
+  // Returns whether cells of a task do not wait for their link.
   DEVICE bool is_prompt(int32_t) const { return false; }
 
   // The first time in which a link sends nothing, and the one after its last cell.
   DEVICE int32_t free_of(int64_t link) const { return tables.count[link]; }
   DEVICE int32_t end_of(int64_t link) const { return tables.count[link]; }
 
-  // Whether a link sends a cell at this time, one before end_of().
+  // Returns whether a link sends a cell at this time, which lies before end_of().
   DEVICE bool is_busy(int64_t, int32_t) const { return true; }
 
   // Marks a free time as used, and all times as free: here the count of cells says so.
@@ -66,7 +66,7 @@ struct Links {
 
   DEVICE int64_t link_of(int32_t node, int32_t rotor) const { return int64_t{node} * switches + rotor; }
 
-  // Of a receiver, in `offered` and `accepted`.
+  // Returns the row of a receiver's link in `offered` and `accepted`.
   DEVICE int64_t row_of(int32_t node, int32_t rotor) const { return node * tables.row + rotor * nodes; }
 
   // A link of `node` sends a cell at a time of the slot that is free.
@@ -91,7 +91,7 @@ struct Links {
     }
   }
 
-  // What is stored for the nodes that `node` is joined to, and what is in LOCAL for them.
+  // Sends the cells that are stored for the nodes that `node` is joined to, then those in LOCAL for them.
   DEVICE void send_direct(int32_t node) const {
     int32_t free = 0;
     for (int32_t rotor = 0; rotor < switches; ++rotor) {
@@ -130,8 +130,8 @@ struct Links {
     }
   }
 
-  // What comes by a link may be sent on: its sender splits what is left for each destination evenly over its free
-  // links. Who gets the remainder changes from cycle to cycle, as a cell may have to go by one of them.
+  // Cells that come by a link may be sent on: their sender splits those left for each destination evenly over its free
+  // links. The remainder goes to another link in each cycle, as a cell may have to take a certain one.
   DEVICE void compute_offers(int32_t node, int32_t rotor) const {
     const int32_t from = joined.source_of(node, rotor);
     const int64_t link = link_of(node, rotor);
@@ -180,7 +180,7 @@ struct Links {
     return has_room;
   }
 
-  // What was accepted follows.
+  // Sends the cells that were accepted.
   DEVICE void send_accepted(int32_t node) const {
     for (int32_t rotor = 0; rotor < switches; ++rotor) {
       const int32_t receiver = joined.target_of(node, rotor);
@@ -218,7 +218,7 @@ struct Links {
     world.serve_cables(node);
   }
 
-  // RotorLB, after send_direct: the rest of a slot.
+  // Runs the rest of a slot by RotorLB, after send_direct.
   DEVICE void balance() const {
     world.team.for_each(nodes, [&](int32_t node) { accept_at(node); });
     world.team.for_each(nodes, [&](int32_t node) { send_accepted(node); });
