@@ -32,7 +32,7 @@ DEVICE int32_t few_bits(uint32_t six) {
   return kCount[six];
 #endif
 }
-// Bit i: number i of six is at most `most`.
+// Bit i: number i of six is at most `limit`.
 DEVICE uint32_t six_at_most(const int32_t* six, int32_t limit) {
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)  // compilers compare one at a time
   const auto above = [=](const int32_t* four) {
@@ -59,7 +59,7 @@ DEVICE uint32_t four_equal(const int32_t* four, int32_t value) {
 #endif
 }
 constexpr int32_t kLargest = 0x7fffffff;
-// Sets those of four numbers to kLargest that are at most `most`; bit i: number i was. None may be negative.
+// Sets those of four numbers to kLargest that are at most `limit`; bit i: number i was. None may be negative.
 DEVICE uint32_t take_four(int32_t* four, int32_t limit) {
 #if defined(__SSE2__) && !defined(TOPOFLOW_ON_GPU)
   auto* const place = reinterpret_cast<__m128i*>(four);

@@ -402,7 +402,7 @@ class Ladder {
   double* best_;                      // [D]
   int32_t *best_placement_, *stuck_;  // [D, Y], [1]
   double* model_;                     // what Contention needs
-  int64_t* undo_;                     // what CoflowLoads::change_if needs
+  int64_t* undo_;                     // what CoflowLoads::save() writes
   double* draws_;                     // [kDrawn, C]
   double *limit_, *proposed_;         // [C] s, as set_limits() and try_proposal() say
   double* sample_;                    // [kSampled, C] s

@@ -3,7 +3,7 @@
 //
 // `Columns` counts the flits, in a column for each queue:
 //
-//   max_flits(i)                   returns the most flits in the current interval
+//   max_flits(i)              returns the most flits in the current interval
 //   remember(i, n)            says that there were n flits in the current interval
 //   begin_interval(i, now)    begins another interval
 //

@@ -8,7 +8,7 @@
 
 namespace topoflow::BACKEND {
 
-// `Derived` is the team: it has wait(), for_each() and for_those().
+// `Derived` is the team: it has wait(), for_each() and team_for_each_if().
 template <class Derived>
 class DeviceTeam {
  public:
