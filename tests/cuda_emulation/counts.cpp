@@ -24,7 +24,7 @@ bool Cache::use(uintptr_t sector) {
   if (!is_new) sectors_.erase(place->second);
   sectors_.push_front(sector);
   place->second = sectors_.begin();
-  if (sectors_.size() > most_) {
+  if (sectors_.size() > capacity_) {
     places_.erase(sectors_.back());
     sectors_.pop_back();
   }

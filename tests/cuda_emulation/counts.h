@@ -18,13 +18,13 @@ namespace emulation {
 // A block's share of a cache: the sectors that it used last.
 class Cache {
  public:
-  explicit Cache(size_t sectors) : most_(sectors) {}
+  explicit Cache(size_t sectors) : capacity_(sectors) {}
 
   // Whether it has the sector, which is the last from now on.
   bool use(uintptr_t sector);
 
  private:
-  size_t most_;
+  size_t capacity_;
   std::list<uintptr_t> sectors_;  // the last first
   std::unordered_map<uintptr_t, std::list<uintptr_t>::iterator> places_;
 };

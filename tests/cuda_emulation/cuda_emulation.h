@@ -205,9 +205,9 @@ extern "C" {
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device);
-cudaError_t cudaDeviceGetLimit(size_t* bytes, cudaLimit which);
-cudaError_t cudaDeviceSetLimit(cudaLimit which, size_t bytes);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceGetLimit(size_t* bytes, cudaLimit limit);
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t bytes);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
@@ -261,9 +261,9 @@ cudaError_t cudaHostAlloc(T** memory, size_t bytes, unsigned) {
   return emulation::allocate_host(reinterpret_cast<void**>(memory), bytes);
 }
 template <class F>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, F*) {
-  found->sharedSizeBytes = 0;
-  found->localSizeBytes = emulation::kFirstStack;
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, F*) {
+  attributes->sharedSizeBytes = 0;
+  attributes->localSizeBytes = emulation::kFirstStack;
   return emulation::find_kernels();
 }
 template <class F>

@@ -13,9 +13,9 @@ namespace {
 
 using emulation::Access;
 
-inline void access(const void* address, size_t bytes, Access how, const void* site) {
+inline void access(const void* address, size_t bytes, Access kind, const void* site) {
   if (!emulation::current) return;  // code of the host
-  emulation::touch(address, bytes, how, site);
+  emulation::touch(address, bytes, kind, site);
   emulation::interrupt();
 }
 

@@ -71,11 +71,11 @@ void combine(const std::vector<Thread*>& together) {
     for (Thread* const thread : together) thread->result = all;
     return;
   }
-  uint64_t given[kLanes] = {};
+  uint64_t values[kLanes] = {};
   unsigned present = 0, ballot = 0;
   for (const Thread* const thread : together) {
     const unsigned lane = thread->index % kLanes;
-    given[lane] = thread->wait.value;
+    values[lane] = thread->wait.value;
     present |= 1u << lane;
     ballot |= static_cast<unsigned>(thread->wait.value != 0) << lane;
   }
@@ -86,10 +86,10 @@ void combine(const std::vector<Thread*>& together) {
     } else if (what == Primitive::kMatchAny) {
       thread->result = 0;
       for (unsigned other = 0; other < kLanes; ++other)
-        if (present >> other & 1 && given[other] == given[lane]) thread->result |= 1u << other;
+        if (present >> other & 1 && values[other] == values[lane]) thread->result |= 1u << other;
     } else {
       const unsigned from = source_of(thread->wait, lane);
-      thread->result = from < kLanes ? given[from] : given[lane];
+      thread->result = from < kLanes ? values[from] : values[lane];
       if (from < kLanes && !(present >> from & 1))
         report("a shuffle reads a lane outside of its mask", {thread->wait.site});
     }
@@ -116,7 +116,7 @@ class Run {
   void fail() { failed_ = true; }
   const Kernel& kernel() const { return kernel_; }
   int device() const { return device_; }
-  uint64_t draw(uint64_t most) { return random_() % most; }
+  uint64_t draw(uint64_t limit) { return random_() % limit; }
 
   static inline thread_local Run* active_ = nullptr;
   static inline uint32_t number_ = 0;
@@ -188,8 +188,8 @@ bool Block::arrive(Thread& thread, std::vector<Thread*>& ready) {
     ++ended_;
     return true;
   }
-  const Wait& mine = thread.wait;
-  if (of_block(mine.what)) {
+  const Wait& wait = thread.wait;
+  if (of_block(wait.what)) {
     if (++waiting_ < count_) return true;
     waiting_ = 0;
     together_.resize(count_);
@@ -201,10 +201,10 @@ bool Block::arrive(Thread& thread, std::vector<Thread*>& ready) {
   Warp& warp = warps_[thread.index / kLanes];
   const unsigned first = thread.index / kLanes * kLanes, lanes = std::min(kLanes, count_ - first);
   const unsigned all = lanes == kLanes ? ~0u : (1u << lanes) - 1;
-  const unsigned mask = mine.mask == ~0u ? all : mine.mask;
+  const unsigned mask = wait.mask == ~0u ? all : wait.mask;
   warp.waiting |= 1u << (thread.index - first);
   if (!(mask >> (thread.index - first) & 1) || mask & ~all) {
-    report("a mask must name the thread that gives it, and none that the block lacks", {mine.site});
+    report("a mask must name the thread that gives it, and none that the block lacks", {wait.site});
     return false;
   }
   if ((warp.waiting & mask) != mask) return true;
@@ -212,9 +212,9 @@ bool Block::arrive(Thread& thread, std::vector<Thread*>& ready) {
   for (unsigned lane = lanes; lane-- > 0;)
     if (mask >> lane & 1) together_.push_back(&threads_[first + lane]);
   warp.waiting &= ~mask;
-  counts.warp(index_, mine.what == Primitive::kSyncWarp, count_ <= kLanes);
+  counts.warp(index_, wait.what == Primitive::kSyncWarp, count_ <= kLanes);
   // Shuffles exchange values and order no memory; all lanes at once at __syncwarp do.
-  if (mine.what == Primitive::kSyncWarp && mask == all) ++warp.epoch;
+  if (wait.what == Primitive::kSyncWarp && mask == all) ++warp.epoch;
   return release(ready);
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kPage = 4096, kWord = 4;
 
-struct Who {
+struct Accessor {
   uint32_t launch = 0, block = 0, thread = 0;  // thread: of the block
   uint32_t epoch = 0, warp_epoch = 0;
   const void* site = nullptr;
@@ -31,7 +31,7 @@ size_t word_bytes(Kind kind) { return kind == Kind::kShared ? 2 : kWord; }
 
 // The last accesses to one word.
 struct Word {
-  Who write, read, other_read, atomic;
+  Accessor write, read, other_read, atomic;
   bool written = false;
 };
 
@@ -46,8 +46,8 @@ struct Area {
 size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 void* map(size_t bytes) {
-  void* const found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return found == MAP_FAILED ? nullptr : found;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
 }
 
 class Areas {
@@ -86,10 +86,10 @@ const Area* find(uintptr_t address) {
   for (const Area& area : recent)
     if (address - area.begin < area.pages) return &area;
   const std::lock_guard lock(mutex);
-  const Area* const found = areas().find(address);
-  if (!found) return nullptr;
+  const Area* const area = areas().find(address);
+  if (!area) return nullptr;
   next = (next + 1) % kRecent;
-  recent[next] = *found;
+  recent[next] = *area;
   return &recent[next];
 }
 
@@ -103,15 +103,15 @@ const char* name(Kind kind) {
 }
 
 // Whether nothing orders them: no barrier of their block, and none of their warp, lies between them.
-bool unordered(const Who& earlier, const Who& now) {
+bool unordered(const Accessor& earlier, const Accessor& now) {
   if (earlier.launch != now.launch) return false;
   if (earlier.block != now.block) return true;
   if (earlier.epoch != now.epoch || earlier.thread == now.thread) return false;
   return earlier.thread / kLanes != now.thread / kLanes || earlier.warp_epoch == now.warp_epoch;
 }
 
-void check_races(Word& word, const Who& now, Access access, Kind kind) {
-  const auto clash = [&](const Who& earlier, const char* what) {
+void check_races(Word& word, const Accessor& now, Access access, Kind kind) {
+  const auto clash = [&](const Accessor& earlier, const char* what) {
     if (unordered(earlier, now)) report(std::string("race in ") + name(kind) + ", " + what, {earlier.site, now.site});
   };
   if (access == Access::kRead) {
@@ -130,7 +130,7 @@ void check_races(Word& word, const Who& now, Access access, Kind kind) {
 }
 
 // A word of poison that no device code has written may still have been written by the host, with other values.
-void check_initialised(Word& word, uintptr_t address, const Who& now, const Area& area) {
+void check_initialised(Word& word, uintptr_t address, const Accessor& now, const Area& area) {
   uint32_t value = kPoison;
   std::memcpy(&value, reinterpret_cast<const void*>(address), word_bytes(area.kind));
   if (!word.written && value == kPoison) report(std::string("read of uninitialised ") + name(area.kind), {now.site});
@@ -216,7 +216,7 @@ void touch(const void* pointer, size_t bytes, Access access, const void* site) {
   }
   if (Counts::accesses())
     counts.access(block.index(), me->index, address, bytes, access, area->kind == Kind::kShared, site);
-  const Who now{launch_number(), block.index(), me->index, block.epoch(), block.warp_epoch(me->index), site};
+  const Accessor now{launch_number(), block.index(), me->index, block.epoch(), block.warp_epoch(me->index), site};
   const size_t step = word_bytes(area->kind);
   for (uintptr_t at = address / step * step; at < address + bytes; at += step) {
     Word& word = area->words[(at - area->begin) / step];

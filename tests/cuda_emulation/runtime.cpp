@@ -53,8 +53,8 @@ cudaError_t allocate_host(void** memory, size_t bytes) {
 int blocks_per_processor(int threads, size_t shared) {
   const int by_threads = kThreadsOfProcessor / threads,
             by_shared = static_cast<int>(kSharedOfProcessor / (shared + kReserved));
-  const int most = static_cast<int>(setting("CUDA_EMULATION_BLOCKS", 2));
-  return std::min({by_threads, by_shared, kBlocksOfProcessor, most});
+  const int limit = static_cast<int>(setting("CUDA_EMULATION_BLOCKS", 2));
+  return std::min({by_threads, by_shared, kBlocksOfProcessor, limit});
 }
 
 void launch(const char* name, int blocks, int threads, size_t shared, cudaStream_t stream, void (*body)(const void*),
@@ -107,8 +107,8 @@ cudaError_t cudaDeviceSetLimit(cudaLimit, size_t bytes) {
   emulation::stack = bytes;
   return result(cudaSuccess);
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
-  switch (which) {
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = static_cast<int>(emulation::setting("CUDA_EMULATION_PROCESSORS", 2));
       break;

@@ -19,7 +19,7 @@ int main(int, char** arguments) {
   };
   const auto prepare = [&] {
     ++stage;
-    for (const int each : done) in_all += each != stage;
+    for (const int times : done) in_all += times != stage;
     return stage < stages;
   };
   std::vector<std::thread> running;
@@ -29,8 +29,8 @@ int main(int, char** arguments) {
       all.run(thread, work, prepare);
     });
   }
-  for (std::thread& each : running) each.join();
-  for (const int each : wrong) in_all += each;
+  for (std::thread& thread : running) thread.join();
+  for (const int errors : wrong) in_all += errors;
   std::printf("%d stages, %d wrong\n", stage, in_all);
   return in_all != 0 || stage != stages;
 }

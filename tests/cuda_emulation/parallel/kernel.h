@@ -12,7 +12,7 @@ void start(Kernel kernel, int blocks, int threads, int64_t shared, Stream stream
   using Call = std::tuple<Kernel, Arguments...>;
   const Call call(kernel, arguments...);
   const auto body = [](const void* copied) {
-    std::apply([](const Kernel& called, const Arguments&... given) { called(given...); },
+    std::apply([](const Kernel& called, const Arguments&... values) { called(values...); },
                *static_cast<const Call*>(copied));
   };
   ::emulation::launch(__PRETTY_FUNCTION__, blocks, threads, static_cast<size_t>(shared), stream, body, &call,
