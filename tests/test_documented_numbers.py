@@ -114,7 +114,7 @@ def documents(page: str, sentence: str) -> bool:
 
 @pytest.mark.slow
 def test_the_pages_say_at_which_share_published_iterations_are_predicted() -> None:
-    """59 to 73 % with rooflines and 87 to 95 % with measured kernels."""
+    """59 to 74 % with rooflines and 88 to 99 % with measured kernels."""
     runs = [published.values[0] for published in RUNS]
     measured = replace(A100_80GB, efficiency="measured")
     kinds = ("selective", "full")
