@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -295,6 +295,17 @@ def test_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
 def test_with_losses_marks_and_control_the_kernel_is_exactly_the_twin(device: str, seed: int) -> None:
     draw = np.random.default_rng(seed)
     compare(random_world(draw, one_interface=True), random_transport(draw), Run(DeviceMemory.named(device), threads=1))
+
+
+def test_with_windows_below_one_packet_the_kernel_is_exactly_the_twin(
+    device: str, make_world: Callable[..., World]
+) -> None:
+    """Many more messages than packets fit into a target: windows fall below one packet and rise again."""
+    senders = 40
+    tasks = [{"path": [sender, senders], "bytes": 30 * 4096} for sender in range(senders)]
+    world = make_world(tasks, [12.5e9] * (senders + 1), [1e-6] * (senders + 1))
+    model = Packet(control="swift", window=2 * 4096, target=1e-6)
+    assert compare(world, model, Run(DeviceMemory.named(device), threads=1))
 
 
 @settings(max_examples=40)

@@ -272,6 +272,12 @@ def test_a_round_trip_above_its_target_cuts_the_window_by_its_share() -> None:
     assert window.window / WINDOW_OF_ONE == pytest.approx(9.4, rel=0.01)
 
 
+def test_windows_below_one_packet_keep_a_link_busy(make_world: MakeWorld) -> None:
+    """Waits of paced packets end once their windows are one packet again."""
+    timeline = run(incast(make_world, 400, 200 * 4096), replace(SWIFT, window=2 * 4096))
+    assert timeline.makespan <= 1.1 * 400 * 200 * PACKET
+
+
 @pytest.mark.parametrize("utilization", [0.95, 0.7])
 @pytest.mark.parametrize("senders", [1, 2, 8])
 def test_hpcc_uses_its_share_of_a_link_and_keeps_queues_near_zero(

@@ -32,10 +32,14 @@ class SwiftWindow:
     def packets(self) -> int:
         return max(1, self.window // PACKET)
 
+    @property
+    def is_paced(self) -> bool:
+        return self.window < PACKET
+
     def sent(self, size: int) -> int:
         """Return ps until the next packet may be sent."""
         self.under_way += 1
-        return self.round_trip * PACKET // self.window if self.window < PACKET else 0
+        return self.round_trip * PACKET // self.window if self.is_paced else 0
 
     def on_ack(self, size: int, round_trip: int, marked: bool, now: int) -> None:
         self.under_way -= 1

@@ -97,6 +97,7 @@ class Flow:
     allowed: int  # packets that it may still send
     packets: int
     earliest: int = 0  # ps
+    last_sent: int = 0  # ps
     again: int = 0  # packets to be sent again that are of the full size
     last: int = 0  # and that are not
     resent: int = 0
@@ -209,6 +210,7 @@ class TransportSimulation(Simulation):
             gap = flow.rate.gap(self.numbers.time(port, size))
         if flow.window is not None:
             gap = flow.window.sent(packet.flits * self.settings.flit)
+        flow.last_sent = now
         flow.earliest = now + max(gap, int(self.numbers.pace[packet.task]))
         flow.waits = self.may_send(flow)
         if not flow.waits:
@@ -392,6 +394,8 @@ class TransportSimulation(Simulation):
                 round_trip = news.delay * TICK + int(self.numbers.control.back[task])
                 flow.window.on_ack(size, round_trip, news.marked, now)
             flow.allowed = flow.window.packets - flow.window.under_way
+        if isinstance(flow.window, SwiftWindow) and not flow.window.is_paced:
+            flow.earliest = min(flow.earliest, flow.last_sent + int(self.numbers.pace[task]))
         if not flow.waits and self.may_send(flow):
             flow.waits = True
             self.at(max(now, flow.earliest), partial(self.offer, flow.message), task)

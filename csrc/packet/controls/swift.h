@@ -1,6 +1,7 @@
 // Swift: a window that follows the round trips of packets.
 //
-// The window is in 2^-16 packets. Below one packet, a message sends one packet in round trip / window.
+// The window is in 2^-16 packets. Below one packet, a message sends one packet in round trip / window; once the window
+// is one packet, the next one waits no longer.
 //
 //   round trip < target    window += 1 / window; below one packet: window += 1
 //   round trip >= target   window *= max(1 - 0.8 (round trip - target) / round trip, 0.5), once in a round trip
@@ -34,10 +35,11 @@ struct SwiftWindow {
 
   int64_t window;                // 2^-16 packets
   int64_t round_trip, last_cut;  // ps
+  int64_t last_sent;             // ps
   int32_t under_way;             // packets
   int32_t drops;                 // in a row
 
-  DEVICE void begin(const Limits& limits) { *this = {limits.largest, limits.idle, 0, 0, 0}; }
+  DEVICE void begin(const Limits& limits) { *this = {limits.largest, limits.idle, 0, 0, 0, 0}; }
 
   // A packet has arrived.
   DEVICE void on_arrival(const Limits& limits, int64_t measured, int64_t now) {
@@ -98,8 +100,9 @@ struct Swift : Uncontrolled {
 
   DEVICE static void begin(auto& world, auto& flow, int32_t task) { flow.swift.begin(limits_of(world, task)); }
 
-  DEVICE static int64_t gap(auto&, auto& flow, int32_t, int32_t, int64_t) {
+  DEVICE static int64_t gap(auto&, auto& flow, int32_t, int32_t, int64_t now) {
     ++flow.swift.under_way;
+    flow.swift.last_sent = now;
     return flow.swift.gap();
   }
 
@@ -111,6 +114,8 @@ struct Swift : Uncontrolled {
     else
       swift.on_arrival(limits_of(world, task), ack.round_trip, now);
     flow.allowed = swift.packets() - swift.under_way;
+    const int64_t unpaced = swift.last_sent + world.s_.sender[world.s_.first_sender[task]].pace;
+    if (swift.gap() == 0 && flow.earliest > unpaced) flow.earliest = unpaced;
   }
 
  private:
