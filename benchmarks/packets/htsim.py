@@ -1,16 +1,19 @@
-"""``packet.control=pulls``, ``nscc`` and ``hpcc``, and NDP, NSCC and HPCC of others: the same messages and fat-trees.
+"""Controls of packets, and those of others: the same messages over the same fat-trees.
 
     python benchmarks/packets/htsim.py htsim=PATH/sim/datacenter/htsim_ndp
     python benchmarks/packets/htsim.py htsim=PATH/sim/datacenter/htsim_ndp cases=incast packets=200 window=30
     python benchmarks/packets/htsim.py htsim=PATH/htsim/sim/build/datacenter/htsim_uec
     python benchmarks/packets/htsim.py htsim=PATH/htsim/sim/build/datacenter/htsim_uec draws=reps slow=1 cases=stride
+    python benchmarks/packets/htsim.py htsim=PATH/sim/datacenter/htsim_swift window=100 packets=2000
     python benchmarks/packets/htsim.py hpcc=PATH/simulation/build/scratch/third cases=permutation,stride,ring
 
-htsim is github.com/Broadcom/csg-htsim (``make -C sim && make -C sim/datacenter htsim_ndp``), that of NSCC
+The name of the program says the control. htsim is github.com/Broadcom/csg-htsim (``make -C sim libhtsim.a && make -C
+sim/datacenter htsim_ndp htsim_swift``, as ``results/packet_swift.txt`` mends it), that of NSCC
 github.com/ultraethernet/uet-htsim (``cmake -S htsim/sim -B htsim/sim/build && cmake --build htsim/sim/build``). HPCC is
 compared with its authors' simulator (``peers/hpcc_peer.py``), on the paths that its switches hash. Links have 100 Gb/s
 and 1 us, switches store and forward, packets have 4,096 B with their headers. 8 of them may wait for a port; with NSCC
-43, a bandwidth-delay product, of which packets are marked from 9 to 35 on, as htsim sets it; with HPCC any number.
+43, a bandwidth-delay product, of which packets are marked from 9 to 35 on, as htsim sets it; with HPCC and Swift any
+number. Messages of Swift take the paths that htsim draws.
 Prints ``case.metric value`` lines: us until senders know that their message has arrived, in the mean and at most, over
 ``seeds`` draws; and packets that were trimmed, of the last draw. ``window`` is the first window in packets. With
 ``draws=reps`` senders recycle entropies, and htsim acknowledges every packet, as ours does. With ``slow=1`` the link
@@ -48,6 +51,7 @@ RATE, LATENCY = 12.5e9, 1e-6  # B/s and s of a link
 ROUND_TRIP = 6 * (2 * LATENCY + PACKET / RATE)  # s of the longest on an idle network, but for acknowledgements
 DEPTH = 8  # packets that may wait for a port
 ENTROPIES = 64  # of a message of NSCC, which switches hash: the default of htsim_uec
+SWIFT_DEPTH, SWIFT_SEED = 100_000, 13  # packets, more than all windows; the seed of htsim_swift's paths
 NSCC_DEPTH, NSCC_MARKS = 43, (9, 35)  # packets, as htsim_uec prints them for fat-trees of three layers
 CASES = ("permutation", "stride", "all_to_all", "ring", "incast")
 Pairs = list[tuple[int, int]]
@@ -112,10 +116,17 @@ def htsim(setting: Setting, pairs: Pairs, seed: int) -> Answer:
             balancing = "reps -sack_threshold 1" if setting.draws == "reps" else "oblivious"
             options += f" -mtu {PACKET} -sender_cc_only -sender_cc_algo nscc -load_balancing_algo {balancing}"
             options += f" -paths {ENTROPIES} -failed {int(setting.slow)} -o {folder}/log"
+        elif is_swift(program):  # which sends one packet more than its option says, takes no seed and reads its log
+            options = f"-nodes {servers} -tm {matrix} -linkspeed 100000 -end 1000000 -tsample 100000 -mtu {PACKET}"
+            options += f" -q {SWIFT_DEPTH} -cwnd {setting.window} -flowsize {setting.packets - 1} -o {folder}/log"
         else:  # queues are counted in payloads: DEPTH packets with headers fit into one more
             options += f" -mtu {PAYLOAD} -strat perm -cwnd {setting.window} -q {DEPTH + 1} -o /dev/null"
         command = [str(program), *options.split()]  # which writes idmap.txt where it runs
         text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    if is_swift(program):
+        times = dict(re.findall(r"Flow (swift_\d+_\d+) finished at ([\d.]+)", text))
+        finish = [float(times[f"swift_{source}_{target}"]) for source, target in pairs]
+        return Answer(np.array(finish), 0, swift_paths(setting, pairs))
     finish = [float(time) for time in re.findall(r"flow_?[iI]d \d+ .*?finished at ([\d.]+)", text)]
     sent = re.search(r"New: \d+ Rtx: (\d+)", text)
     if len(finish) != len(pairs) or sent is None:
@@ -125,6 +136,44 @@ def htsim(setting: Setting, pairs: Pairs, seed: int) -> Answer:
 
 def is_nscc(program: Path) -> bool:
     return program.name == "htsim_uec"
+
+
+def is_swift(program: Path) -> bool:
+    return program.name == "htsim_swift"
+
+
+def swift_paths(setting: Setting, pairs: Pairs) -> list[list[int]]:
+    """Return the nodes of the path of each message that htsim_swift draws.
+
+    It draws a number for each switch; then for each message a path of acknowledgements, and an order of all paths, of
+    which the message takes the first one.
+    """
+    nodes = fat_tree(setting).nodes
+    half = round((4 * setting.servers) ** (1 / 3)) // 2
+    switches = len(nodes) - setting.servers
+    words = np.random.RandomState(SWIFT_SEED).bytes(4 * (switches + (half * half + 1) * len(pairs)))
+    draws = iter((np.frombuffer(words, "<u4")[switches:] & 0x7FFFFFFF).tolist())
+    paths = []
+    for source, target in pairs:
+        edge, far_edge = source // half, target // half
+        pod, far_pod = edge // half, far_edge // half
+        here, there = f"edge {pod}.{edge % half}", f"edge {far_pod}.{far_edge % half}"
+        if edge == far_edge:
+            every = [[here]]
+        elif pod == far_pod:
+            every = [[here, f"aggregation {pod}.{up}", there] for up in range(half)]
+        else:
+            every = [
+                [here, f"aggregation {pod}.{up}", f"core {up}.{core}", f"aggregation {far_pod}.{up}", there]
+                for up in range(half)
+                for core in range(half)
+            ]
+        next(draws)
+        for left in range(len(every), 0, -1):
+            drawn = next(draws) % left
+            every[drawn], every[left - 1] = every[left - 1], every[drawn]
+        paths.append([source, *(nodes.index(name) for name in every[0]), target])
+    return paths
 
 
 def model_of(setting: Setting) -> Packet:
@@ -137,6 +186,9 @@ def model_of(setting: Setting) -> Packet:
         draws = {"draws": setting.draws} if setting.draws else {}
         buffer = NSCC_DEPTH * PACKET
         return replace(usual, control="nscc", window="auto", entropies=ENTROPIES, buffer=buffer, **marks, **draws)
+    if is_swift(Path(setting.program)):
+        window = setting.window * PACKET
+        return replace(usual, loss="none", control="swift", window=window, buffer=SWIFT_DEPTH * PACKET)
     return replace(usual, control="pulls", draws="in_turn", window=setting.window * PACKET, buffer=DEPTH * PACKET)
 
 
