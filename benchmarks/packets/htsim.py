@@ -6,14 +6,16 @@
     python benchmarks/packets/htsim.py htsim=PATH/htsim/sim/build/datacenter/htsim_uec draws=reps slow=1 cases=stride
     python benchmarks/packets/htsim.py htsim=PATH/sim/datacenter/htsim_swift window=100 packets=2000
     python benchmarks/packets/htsim.py hpcc=PATH/simulation/build/scratch/third cases=permutation,stride,ring
+    python benchmarks/packets/htsim.py dcqcn=PATH/simulation/build/scratch/third packets=2000 marks=400,400,1
 
 The name of the program says the control. htsim is github.com/Broadcom/csg-htsim (``make -C sim libhtsim.a && make -C
 sim/datacenter htsim_ndp htsim_swift``, as ``results/packet_swift.txt`` mends it), that of NSCC
 github.com/ultraethernet/uet-htsim (``cmake -S htsim/sim -B htsim/sim/build && cmake --build htsim/sim/build``). HPCC is
-compared with its authors' simulator (``peers/hpcc_peer.py``), on the paths that its switches hash. Links have 100 Gb/s
-and 1 us, switches store and forward, packets have 4,096 B with their headers. 8 of them may wait for a port; with NSCC
-43, a bandwidth-delay product, of which packets are marked from 9 to 35 on, as htsim sets it; with HPCC and Swift any
-number. Messages of Swift take the paths that htsim draws.
+compared with its authors' simulator (``peers/hpcc_peer.py``), on the paths that its switches hash, and so is DCQCN, as
+``results/packet_dcqcn.txt`` mends it: ``marks`` says from how many kB on packets are marked, from how many all are, and
+which share just below it. Links have 100 Gb/s and 1 us, switches store and forward, packets have 4,096 B with their
+headers. 8 of them may wait for a port; with NSCC 43, a bandwidth-delay product, of which packets are marked from 9 to
+35 on, as htsim sets it; with HPCC, DCQCN and Swift any number. Messages of Swift take the paths that htsim draws.
 Prints ``case.metric value`` lines: us until senders know that their message has arrived, in the mean and at most, over
 ``seeds`` draws; and packets that were trimmed, of the last draw. ``window`` is the first window in packets. With
 ``draws=reps`` senders recycle entropies, and htsim acknowledges every packet, as ours does. With ``slow=1`` the link
@@ -34,7 +36,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # benchmarks
-from peers.hpcc_peer import BUFFER, HEADERS, Hpcc
+from peers import hpcc_peer
+from peers.hpcc_peer import BUFFER, HEADERS, TELEMETRY, Marks, Peer
 
 from topoflow.demand import Demand
 from topoflow.engine.base import Floats, Run, World
@@ -53,6 +56,8 @@ DEPTH = 8  # packets that may wait for a port
 ENTROPIES = 64  # of a message of NSCC, which switches hash: the default of htsim_uec
 SWIFT_DEPTH, SWIFT_SEED = 100_000, 13  # packets, more than all windows; the seed of htsim_swift's paths
 NSCC_DEPTH, NSCC_MARKS = 43, (9, 35)  # packets, as htsim_uec prints them for fat-trees of three layers
+DCQCN_MARKS = "400,1600,0.2"  # of 100 Gb/s in mix/config.txt of HPCC's simulator
+NO_BYTES = 2**40  # more than any message: rates rise by time alone
 CASES = ("permutation", "stride", "all_to_all", "ring", "incast")
 Pairs = list[tuple[int, int]]
 
@@ -60,13 +65,14 @@ Pairs = list[tuple[int, int]]
 class Setting(NamedTuple):
     """What all messages of a run have in common."""
 
-    peer: str  # "htsim" or "hpcc"
+    peer: str  # "htsim", "hpcc" or "dcqcn"
     program: str
     draws: str  # "": of the control
     slow: bool
     servers: int
     packets: int
     window: int
+    marks: Marks  # of DCQCN
 
 
 class Answer(NamedTuple):
@@ -92,14 +98,18 @@ def pairs_of(case: str, servers: int, seed: int) -> Pairs:
 
 
 def theirs(setting: Setting, pairs: Pairs, seed: int) -> Answer:
-    return hpcc(setting, pairs) if setting.peer == "hpcc" else htsim(setting, pairs, seed)
+    return htsim(setting, pairs, seed) if setting.peer == "htsim" else ns3(setting, pairs)
 
 
-def hpcc(setting: Setting, pairs: Pairs) -> Answer:
-    model = model_of(setting)
-    payload = PACKET - HEADERS
-    step = model.hpcc_step / ROUND_TRIP
-    peer = Hpcc(Path(setting.program).resolve(), payload, model.hpcc_utilization, model.hpcc_stages, step)
+def ns3(setting: Setting, pairs: Pairs) -> Answer:
+    model, program = model_of(setting), Path(setting.program).resolve()
+    if setting.peer == "hpcc":
+        control = hpcc_peer.hpcc(model.hpcc_utilization, model.hpcc_stages, model.hpcc_step / ROUND_TRIP)
+        peer = Peer(program, PACKET - HEADERS - TELEMETRY, control)
+    else:
+        times = model.dcqcn_timer, model.dcqcn_alpha_timer, model.dcqcn_notice
+        control = hpcc_peer.dcqcn(model.dcqcn_gain, *times, model.dcqcn_recoveries, model.dcqcn_step)
+        peer = Peer(program, PACKET - HEADERS, control, setting.marks)
     with tempfile.TemporaryDirectory() as folder:
         answer = peer.run(fat_tree(setting), pairs, setting.packets, Path(folder))
     return Answer(answer.finish * 1e6, 0, answer.nodes)
@@ -180,6 +190,16 @@ def model_of(setting: Setting) -> Packet:
     usual = Packet(loss="trim", switching="store_and_forward", arbiter="arrival", size=PACKET, flit=HEADER)
     if setting.peer == "hpcc":
         return replace(usual, loss="none", control="hpcc", window="auto", buffer=BUFFER * 2**20 // 8)
+    if setting.peer == "dcqcn":
+        low, high, most = setting.marks
+        marked: dict[str, Any] = {
+            "ecn_from": 1000 * low,
+            "ecn_to": 1000 * high,
+            "ecn_most": most,
+            "ecn_at": "departure",
+        }
+        rates = replace(usual, loss="none", control="dcqcn", buffer=BUFFER * 2**20 // 8, **marked)
+        return replace(rates, dcqcn_bytes=NO_BYTES, dcqcn_leap=rates.dcqcn_step)
     if is_nscc(Path(setting.program)):
         low, high = (mark * PACKET for mark in NSCC_MARKS)
         marks: dict[str, Any] = {"ecn_from": low, "ecn_to": high, "ecn_most": 1.0, "ecn_at": "departure"}
@@ -228,17 +248,19 @@ def ours(setting: Setting, pairs: Pairs, seed: int, nodes: list[list[int]]) -> A
 
 def main() -> None:
     options = dict(argument.partition("=")[::2] for argument in sys.argv[1:])
-    peer = next((name for name in ("htsim", "hpcc") if name in options), "htsim")
+    peer = next((name for name in ("htsim", "hpcc", "dcqcn") if name in options), "htsim")
     program, cases = options.pop(peer, ""), options.pop("cases", ",".join(CASES)).split(",")
     draws, slow = options.pop("draws", ""), bool(int(options.pop("slow", 0)))
     servers, packets = int(options.pop("servers", 16)), int(options.pop("packets", 500))
     window, seeds = int(options.pop("window", 60)), int(options.pop("seeds", 3))
+    low, high, most = options.pop("marks", DCQCN_MARKS).split(",")
     if options or not program or not set(cases) <= set(CASES):
-        message = f"htsim or hpcc must be a program, cases some of {', '.join(CASES)}"
+        message = f"htsim, hpcc or dcqcn must be a program, cases some of {', '.join(CASES)}"
         sys.exit(f"{message}, got {' '.join(sys.argv[1:])}")
     for case in cases:
         count = packets if case not in ("all_to_all", "incast") else max(1, packets // (servers - 1))
-        setting = Setting(peer, program, draws, slow, servers, count, window)
+        marks = Marks(int(low), int(high), float(most))
+        setting = Setting(peer, program, draws, slow, servers, count, window, marks)
         by_peer: dict[str, list[Answer]] = {peer: [], "ours": []}
         for seed in range(1, seeds + 1):
             pairs = pairs_of(case, servers, seed)

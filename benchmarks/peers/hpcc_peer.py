@@ -1,8 +1,9 @@
-"""HPCC of its authors' simulator as a peer: the same messages over the same links, on the paths that it hashes.
+"""HPCC and DCQCN of one simulator as peers: the same messages over the same links, on the paths that it hashes.
 
 The program is ``scratch/third`` of github.com/alibaba-edu/High-Precision-Congestion-Control, an ns-3.17, as it is. It
 stores and forwards, ports are first come first served, and priority flow control never pauses in buffers this large.
-A packet has 90 B of headers, 42 of these telemetry; acknowledgements, of 88 B, take turns on links.
+A packet has 48 B of headers, and with HPCC 42 of telemetry. Acknowledgements, of 88 B with HPCC and 60 B with DCQCN,
+take turns on links; those of DCQCN, which notify of marks, go first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 from topoflow.engine.base import Floats
 from topoflow.fabric.base import Fabric
 
-HEADERS = 90  # B: Ethernet's 14, 20 of IP, 8 of UDP, 6 of sequence numbers, 42 of telemetry
+HEADERS = 48  # B: Ethernet's 14, 20 of IP, 8 of UDP, 6 of sequence numbers
+TELEMETRY = 42  # B
 NS = 1e9  # of a second
 BUFFER = 256  # MiB of a switch; pauses begin at an eighth of what is free
 UDP, ENQUEUED = 0x11, 1
@@ -30,21 +32,12 @@ RECORD = np.dtype(  # TraceFormat of point-to-point/model/trace-format.h
     }
 )
 PORT = 2 + 1 + 8  # B of a port in front of the records
-# As in its mix/config.txt: one rate for the whole path, a window that follows it, reactions to each packet, and
-# telemetry in units of 128 and 80 B. Marks are not looked at.
+# As in its mix/config.txt.
 SETTINGS = """
 ENABLE_QCN 1
 USE_DYNAMIC_PFC_THRESHOLD 1
-CC_MODE 3
-HAS_WIN 1
 GLOBAL_T 1
-VAR_WIN 1
-FAST_REACT 1
-INT_MULTI 1
-MULTI_RATE 0
-SAMPLE_FEEDBACK 0
 RATE_BOUND 1
-ACK_HIGH_PRIO 0
 L2_CHUNK_SIZE 4000
 L2_ACK_INTERVAL 1
 L2_BACK_TO_ZERO 0
@@ -69,22 +62,62 @@ class Answer(NamedTuple):
     nodes: list[list[int]]  # of the path of each message
 
 
-class Hpcc(NamedTuple):
-    """A configuration. ``payload``: B of a packet, ``step``: B/s by which a rate grows."""
+class Marks(NamedTuple):
+    """Packets are marked from ``low`` kB that wait, up to a share ``most`` of them at ``high``."""
+
+    low: int
+    high: int
+    most: float
+
+
+def hpcc(utilization: float, stages: int, step: float) -> list[str]:
+    """Return the settings of HPCC, whose rates grow by ``step`` B/s.
+
+    As in mix/config.txt: one rate for the whole path, a window that follows it, reactions to each packet, and telemetry
+    in units of 128 and 80 B. Marks are not looked at.
+    """
+    usual = ["CC_MODE 3", "HAS_WIN 1", "VAR_WIN 1", "FAST_REACT 1", "INT_MULTI 1", "MULTI_RATE 0", "SAMPLE_FEEDBACK 0"]
+    usual += ["ACK_HIGH_PRIO 0", "MIN_RATE 1Mb/s"]
+    return [*usual, f"U_TARGET {utilization}", f"MI_THRESH {stages}", f"RATE_AI {bits(step)}"]
+
+
+def dcqcn(gain: float, timer: float, alpha_timer: float, notice: float, recoveries: int, step: float) -> list[str]:
+    """Return the settings of DCQCN without a byte counter, with times in s and a step in B/s.
+
+    A rate returns to what it was before the last cut (CLAMP_TARGET_RATE), as the paper says. Its first increase counts
+    as number 0 there, so that one recovery less is as many.
+    """
+    usual = ["CC_MODE 1", "HAS_WIN 0", "VAR_WIN 0", "ACK_HIGH_PRIO 1", "CLAMP_TARGET_RATE 1", f"EWMA_GAIN {gain}"]
+    times = {"RP_TIMER": timer, "ALPHA_RESUME_INTERVAL": alpha_timer, "RATE_DECREASE_INTERVAL": notice}
+    rates = [f"{name} {bits(step)}" for name in ("RATE_AI", "RATE_HAI", "MIN_RATE")]
+    return [
+        *usual,
+        *(f"{name} {1e6 * time:g}" for name, time in times.items()),
+        *rates,
+        f"FAST_RECOVERY_TIMES {recoveries - 1}",
+    ]
+
+
+def bits(rate: float) -> str:
+    return f"{round(8 * rate)}bps"
+
+
+class Peer(NamedTuple):
+    """A configuration. ``payload``: B of a packet, ``control``: lines of the configuration."""
 
     program: Path
     payload: int
-    utilization: float
-    stages: int
-    step: float
+    control: list[str]
+    marks: Marks = Marks(1000, 1000, 1)
 
     def run(self, fabric: Fabric, pairs: list[tuple[int, int]], packets: int, folder: Path) -> Answer:
         """Send ``packets`` from the first to the second of each pair, which appears once."""
         rates = sorted({round(8 * bandwidth) for bandwidth in fabric.bandwidth.tolist()})
-        maps = [f"{name}_MAP {len(rates)} {' '.join(f'{rate} 1000' for rate in rates)}" for name in ("KMIN", "KMAX")]
-        maps.append(f"PMAX_MAP {len(rates)} {' '.join(f'{rate} 1' for rate in rates)}")
-        settings = [f"PACKET_PAYLOAD_SIZE {self.payload}", f"U_TARGET {self.utilization}", f"MI_THRESH {self.stages}"]
-        settings += [f"RATE_AI {round(8 * self.step)}bps", "MIN_RATE 1Mb/s", f"BUFFER_SIZE {BUFFER}"]
+        maps = [
+            f"{name}_MAP {len(rates)} {' '.join(f'{rate} {mark}' for rate in rates)}"
+            for name, mark in zip(("KMIN", "KMAX", "PMAX"), self.marks, strict=True)
+        ]
+        settings = [f"PACKET_PAYLOAD_SIZE {self.payload}", f"BUFFER_SIZE {BUFFER}", *self.control]
         (folder / "config.txt").write_text(SETTINGS + "\n".join([*settings, *maps, ""]))
         (folder / "topology.txt").write_text(topology(fabric))
         flows = [f"{source} {target} 3 100 {packets * self.payload} 0" for source, target in pairs]
@@ -96,7 +129,9 @@ class Hpcc(NamedTuple):
         times = folder / "fct.txt"
         rows = [line.split() for line in times.read_text().splitlines()] if times.exists() else []
         if completed.returncode or len(rows) != len(pairs) or (folder / "pfc.txt").stat().st_size:
-            raise RuntimeError(f"hpcc: {len(pairs)} messages must finish, got {len(rows)}: {completed.stdout[-500:]}")
+            raise RuntimeError(
+                f"{self.program}: {len(pairs)} messages must finish, got {len(rows)}: {completed.stdout[-500:]}"
+            )
         finish = {(server(int(row[0], 16)), server(int(row[1], 16))): int(row[6]) / NS for row in rows}
         through = switches_of(folder / "trace.bin")
         return Answer(
