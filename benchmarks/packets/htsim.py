@@ -135,6 +135,8 @@ def htsim(setting: Setting, pairs: Pairs, seed: int) -> Answer:
         text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
     if is_swift(program):
         times = dict(re.findall(r"Flow (swift_\d+_\d+) finished at ([\d.]+)", text))
+        if len(times) != len(pairs):
+            raise RuntimeError(f"htsim: {len(pairs)} messages must finish, got {len(times)}: {text[-500:]}")
         finish = [float(times[f"swift_{source}_{target}"]) for source, target in pairs]
         return Answer(np.array(finish), 0, swift_paths(setting, pairs))
     finish = [float(time) for time in re.findall(r"flow_?[iI]d \d+ .*?finished at ([\d.]+)", text)]
