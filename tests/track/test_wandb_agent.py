@@ -115,7 +115,7 @@ def test_the_agent_runs_the_sweep_of_the_documentation_and_stops_what_it_should(
 ) -> None:
     points = {
         "first": {"fabric": "fat_tree", "bandwidth_gbps": 25},
-        "endless": {"fabric": "fat_tree", "servers": 512, "fidelity": "packet"},
+        "endless": {"servers": 512, "fidelity": "packet", "workload.batch_per_gpu": 10_000_000},  # some hours
         "last": {"fabric": "torus", "bandwidth_gbps": 400},
     }
     server = Server(documented(), points, lambda run: run == "endless" and any(tmp_path.glob(f"wandb/*-{run}")))
