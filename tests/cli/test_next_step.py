@@ -34,11 +34,25 @@ def test_the_last_line_says_what_to_try_next(arguments, words, tmp_path, capsys)
     assert words.format(out=out) in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_the_comparison_of_a_found_recipe_takes_as_long_as_the_search_said(tmp_path, capsys) -> None:
-    """Keys that no recipe chooses are kept: tensor ranks repeat norms, and gradients are reduced in 32 bits."""
-    job = ["model=transformer", "workload.layers=2", "node=hgx_h100", "gpus=8", "global_batch=8"]
-    kept = ["strategy.sequence_parallel=false", "strategy.reduce_dtype=float32", "strategy.tensor=4"]
-    assert main(["search", *job, *kept, f"out={tmp_path / 'found'}"]) == 0
+RECIPE = """--num-layers 2 --hidden-size 512 --num-attention-heads 8 --seq-length 512 --vocab-size 1024 --bf16
+--global-batch-size 16 --tensor-model-parallel-size 2 --use-distributed-optimizer"""
+
+
+@pytest.mark.parametrize(
+    ("job", "kept"),
+    [
+        (
+            ["model=transformer", "workload.layers=2", "global_batch=8"],
+            ["strategy.sequence_parallel=false", "strategy.reduce_dtype=float32", "strategy.tensor=4"],
+        ),
+        ([], ["recipe={folder}/gpt.txt"]),
+    ],
+)
+def test_the_comparison_of_a_found_recipe_takes_as_long_as_the_search_said(job, kept, tmp_path, capsys) -> None:
+    """Keys that no recipe chooses are kept, as those of another program's file."""
+    (tmp_path / "gpt.txt").write_text(RECIPE)
+    kept = [text.format(folder=tmp_path) for text in kept]
+    assert main(["search", "node=hgx_h100", "gpus=8", *job, *kept, f"out={tmp_path / 'found'}"]) == 0
     words = shlex.split(capsys.readouterr().out.partition("Compare it: topoflow compare ")[2].partition("Open ")[0])
     assert set(kept) <= set(words)
     (searched,) = json.loads((tmp_path / "found" / "recipes.json").read_text())

@@ -238,6 +238,11 @@ def test_a_grid_that_a_program_cannot_train_is_not_written(tmp_path: Path) -> No
         ),
         (
             "a.sh",
+            GPT + " --tp-comm-overlap",
+            "--tp-comm-overlap: must come with --sequence-parallel, got none",
+        ),
+        (
+            "a.sh",
             GPT + " --disable-tp-comm-overlap-ag",
             "--disable-tp-comm-overlap-ag: must be left out, as topoflow has no key for it, got it",
         ),

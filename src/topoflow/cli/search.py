@@ -33,7 +33,7 @@ from topoflow.study.trials import GROUP, is_sampled
 from topoflow.units import counted
 
 ON_NODES = ("strategy=parallel", "fabric=rail_optimized")  # with node=, where not given
-NOT_COMPARED = ("out", "recipe", "fold", "strategy.microbatches")  # keys that a comparison of the winner does not have
+NOT_COMPARED = ("out", "fold", "strategy.microbatches")  # keys that a comparison of the winner does not have
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -232,6 +232,8 @@ def _megatron_training(file: Path, options: Mapping[str, str], numbers: Mapping[
     keys["strategy.recompute"] = recompute
     alone = numbers.get("tensor-model-parallel-size", 1) == 1  # Megatron-LM ignores the option there
     keys["strategy.sequence_parallel"] = _said(alone or "sequence-parallel" in options)
+    if "tp-comm-overlap" in options and not (alone or "sequence-parallel" in options):
+        raise ValueError(f"{file}: --tp-comm-overlap: must come with --sequence-parallel, got none")
     keys["strategy.async_tensor"] = _said("tp-comm-overlap" in options)
     keys["strategy.async_expert"] = _said("overlap-moe-expert-parallel-comm" in options)
     per_rank = options.get("num-virtual-stages-per-pipeline-rank")
