@@ -79,6 +79,21 @@ def _value(document: Any, dice: Random) -> Any:
     return document[0]
 
 
+def rearrange(items: list[Any], dice: Random, others: int) -> bool:
+    """Remove, repeat or exchange items; return False, and leave them, in ``others`` of 3 + ``others`` cases."""
+    at, other = dice.randrange(len(items)), dice.randrange(len(items))
+    match dice.randrange(3 + others):
+        case 0:
+            del items[at]
+        case 1:
+            items.insert(other, items[at])
+        case 2:
+            items[at], items[other] = items[other], items[at]
+        case _:
+            return False
+    return True
+
+
 def _json(data: bytes, dice: Random) -> bytes:
     if dice.random() < 0.2:  # numbers as only text has them: NaN, or of hundreds of digits
         return _token(data, NUMBER, HOSTILE_TEXTS, dice)
@@ -87,17 +102,13 @@ def _json(data: bytes, dice: Random) -> bytes:
 
 def _lines(data: bytes, dice: Random) -> bytes:
     lines = data.split(b"\n")
-    at, other = dice.randrange(len(lines)), dice.randrange(len(lines))
-    match dice.randrange(7):
+    if rearrange(lines, dice, 4):
+        return b"\n".join(lines)
+    at = dice.randrange(len(lines))
+    match dice.randrange(4):
         case 0:
-            del lines[at]
-        case 1:
-            lines.insert(other, lines[at])
-        case 2:
-            lines[at], lines[other] = lines[other], lines[at]
-        case 3:
             lines[at] = lines[at][: dice.randrange(len(lines[at]) + 1)]
-        case 4:
+        case 1:
             lines[at] = _token(lines[at], WORD, WORD.findall(data), dice)
         case _:
             try:
@@ -252,16 +263,9 @@ def _encoded(fields: list[Field]) -> bytes:
 
 def _protobuf(data: bytes, dice: Random) -> bytes:
     messages = list(_messages(data))
-    at, other = dice.randrange(len(messages)), dice.randrange(len(messages))
-    match dice.randrange(8):
-        case 0:
-            del messages[at]
-        case 1:
-            messages.insert(other, messages[at])
-        case 2:
-            messages[at], messages[other] = messages[other], messages[at]
-        case _:
-            messages[at] = _message(messages[at], dice)
+    if not rearrange(messages, dice, 5):
+        at = dice.randrange(len(messages))
+        messages[at] = _message(messages[at], dice)
     return b"".join(_varint(len(message)) + message for message in messages)
 
 

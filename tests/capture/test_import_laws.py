@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from damaged.changes import rearrange
 
 from topoflow.capture.load import load
 from topoflow.cli import main
@@ -23,18 +24,11 @@ def changed(dice: random.Random, lines: list[str]) -> list[str]:
     """Lines of a trace, a few of them lost, twice, elsewhere, or with another number."""
     damaged = list(lines)
     for _ in range(dice.choice([1, 2, 3])):
-        at, other = dice.randrange(len(damaged)), dice.randrange(len(damaged))
-        match dice.randrange(4):
-            case 0:
-                del damaged[at]
-            case 1:
-                damaged.insert(other, damaged[at])
-            case 2:
-                damaged[at], damaged[other] = damaged[other], damaged[at]
-            case 3:
-                words = damaged[at].split()
-                words[dice.randrange(len(words))] = dice.choice(["0", "1", "3", "1e30", "99999999999", "-1"])
-                damaged[at] = " ".join(words)
+        if not rearrange(damaged, dice, 1):
+            at = dice.randrange(len(damaged))
+            words = damaged[at].split()
+            words[dice.randrange(len(words))] = dice.choice(["0", "1", "3", "1e30", "99999999999", "-1"])
+            damaged[at] = " ".join(words)
     return damaged
 
 
