@@ -68,6 +68,7 @@ VTRAIN = {
 CONFIGS = Path(__file__).resolve().parents[1] / "src" / "topoflow" / "configs"
 MERGE = 0.001  # of a transfer's duration, by which it may end early
 MAX_UNFOLDED_GPUS = 64  # GPUs
+ALL, NONE = "", "(?!)"  # patterns that match any row, and none
 TORCH_BUCKET, ALL_GRADIENTS = 25 * 2**20, 10**15  # B of a bucket of gradients
 
 
@@ -97,8 +98,9 @@ class Framework:
     bucket_bytes: int = 80_000_000  # of gradients
     block_launch: float = 0.0  # s
     schedules: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)  # model -> micro batch, vpp, bucket (B)
-    sequence_parallel: Callable[[str], bool] = lambda recompute: True  # by the row's word for its recomputation
-    async_tensor: str = ""  # a pattern in the model or the notes of rows with asynchronous tensor parallelism
+    # Patterns in the words ("model; recompute; notes") of the rows that have it
+    sequence_parallel: str = ALL
+    async_tensor: str = NONE
 
     def schedule(self, row: Row) -> tuple[int, int, int]:
         """Return micro batch, stages of a pipeline rank and bytes of a bucket, where the row does not say them."""
@@ -128,13 +130,13 @@ FRAMEWORKS = {
     # config/validation: use_gradient_bucket false, so that nothing is reduced before the backward passes end
     # The smallest passes of a block take 3.5 ms together, of any size: 4 times the launches of a forward pass
     # src/model/gpt_modeling.py: each tensor rank has the norms of all positions
-    "vTrain": Framework(bucket_bytes=ALL_GRADIENTS, block_launch=3.5e-3 / 4, sequence_parallel=lambda recompute: False),
+    "vTrain": Framework(bucket_bytes=ALL_GRADIENTS, block_launch=3.5e-3 / 4, sequence_parallel=NONE),
     # Full recomputation is their baseline; calculon-ai/calculon caa4b11, validation/seqsel/tab5: "ar" for it
-    "Korthikanti et al.": Framework(sequence_parallel=lambda recompute: "sequence parallel" in recompute),
+    "Korthikanti et al.": Framework(sequence_parallel="sequence parallel"),
     # NVIDIA/Megatron-LM 79a3bb6b, examples/sc21/run_table_1.sh: MBS; the layers of a stage by those of a virtual one;
     # DDP=torch, whose buckets have 25 MiB, or local, with one bucket. Sequence parallelism came in 2022
     "Narayanan et al. 2021": Framework(
-        sequence_parallel=lambda recompute: False,
+        sequence_parallel=NONE,
         schedules={
             "GPT 1.7B": (16, 1, TORCH_BUCKET),
             "GPT 3.6B": (16, 1, TORCH_BUCKET),
@@ -602,6 +604,7 @@ def sizes_of(model: str) -> dict[str, Any]:
 def strategy_of(row: Row, fields: Mapping[str, str]) -> Parallel:
     degrees = {name: positive(name, fields[name]) for name in ("tp", "pp", "cp", "ep", "vpp", "micro_batch", "dp")}
     framework = framework_of(row)
+    words = "; ".join(row[name] for name in ("model", "recompute", "notes"))
     reduced_wide = row["precision"].startswith("amp")  # Composer's mixed_precision "DEFAULT": reduce_dtype float32
     return Parallel(
         tensor=degrees["tp"],
@@ -614,8 +617,8 @@ def strategy_of(row: Row, fields: Mapping[str, str]) -> Parallel:
         zero=zero_of(row, degrees["pp"]),
         reduce_dtype="float32" if reduced_wide else framework.reduce_dtype,
         bucket_bytes=framework.schedule(row)[2],
-        sequence_parallel=framework.sequence_parallel(row["recompute"]),
-        async_tensor=bool(framework.async_tensor and re.search(framework.async_tensor, row["model"] + row["notes"])),
+        sequence_parallel=re.search(framework.sequence_parallel, words) is not None,
+        async_tensor=re.search(framework.async_tensor, words) is not None,
     )
 
 

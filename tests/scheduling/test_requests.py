@@ -127,7 +127,7 @@ def test_the_same_seed_draws_the_same() -> None:
     [
         # which share is named, that of sizes or of servers, is a matter of rounding
         ({"machines": 400}, "share: must be one that requests can have that have all other shares"),
-        ({"sizes": [{"least": 1, "most": 40, "share": 0.1}]}, "share: must be one that requests"),
+        ({"sizes": [{"least": 1, "most": 40, "share": 0.1}]}, "requests.sizes[0].share: must be one that requests"),
         ({"lifetime_to_size": -1.5}, "requests.lifetime_to_size: must be within -1..1, got -1.5"),
         ({"repeated_lifetime": -0.5}, "requests.repeated_lifetime: must be within 0..1, got -0.5"),
         (

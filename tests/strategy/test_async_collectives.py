@@ -1,4 +1,4 @@
-"""Asynchronous tensor and expert parallelism: their collectives run beside the compute of their pass."""
+"""Asynchronous tensor and expert parallelism: their collectives overlap with the compute of their pass."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.grid import ZERO
+from topoflow.strategy.grid import ZERO, may_share_experts
 from topoflow.strategy.memory import RECOMPUTE
 from topoflow.strategy.parallel import ROUNDING, blocks, shardings, stage_slots
 from topoflow.workload.base import LayerGraph
@@ -79,7 +79,7 @@ def recipes(workload: LayerGraph, gpus: int, fixed: Mapping[str, Any], sequence_
             mesh = {"tensor": tensor, "context": context, "expert": expert, "pipeline": pipeline}
             if any(fixed.get(axis, degree) != degree for axis, degree in mesh.items()):
                 continue
-            if min(tensor, expert) > 1 and not sequence_parallel:
+            if not may_share_experts(sequence_parallel, tensor, expert):
                 continue
             stages, divisions = _virtual(workload, pipeline), _divisions(copies, context * expert)
             sizes = divisors(round(samples))

@@ -51,7 +51,10 @@ AXES = ("replicate", "data", "expert", "context", "tensor")  # axes of a stage, 
 GRADIENTS = {"dense": ("context", "expert", "data"), "expert": ("context", "data")}  # axes that replicate a parameter
 ZERO = (0, 1, 2, 3)
 DIVIDED = ("optimizer state", "gradients", "parameters")  # by stage of ZeRO
-DIVISION = ("zero", "replicate", "prefetch", "reduce_dtype", "sequence_parallel", "async_tensor", "async_expert")
+OPTIONS = (  # fields that are the same with other degrees
+    *("recompute", "schedule", "zero", "replicate", "prefetch", "reduce_dtype"),
+    *("sequence_parallel", "async_tensor", "async_expert"),
+)
 DEGREES = ("tensor", "context", "expert", "data", "pipeline")
 CHOSEN = ("tensor", "pipeline", "context", "expert", "microbatches")  # independent choices for a given job
 
@@ -93,7 +96,7 @@ class ParallelGrid(Strategy):
     bucket_bytes: int = 80_000_000
     name: str = "parallel"
     sequence_parallel: bool = True  # tensor ranks divide the positions of layers that they do not cut
-    async_tensor: bool = False  # collectives of tensor ranks run beside the compute of their pass
+    async_tensor: bool = False  # collectives of tensor ranks overlap with the compute of their pass
     async_expert: bool = False  # likewise those of expert ranks
     servers: int = field(init=False)
     stage_ranks: tuple[int, ...] = field(init=False, repr=False)  # the pipeline rank of each stage
@@ -113,7 +116,7 @@ class ParallelGrid(Strategy):
         if not self.stages or len(self.stages) % self.pipeline:
             rule = f"must be a multiple of the {self.pipeline} pipeline ranks"
             raise ValueError(f"parallel.stages: {rule}, got {len(self.stages)}")
-        if not self.sequence_parallel and min(self.expert, self.tensor) > 1:  # as in Megatron-LM
+        if not may_share_experts(self.sequence_parallel, self.tensor, self.expert):
             rule = "must be true where tensor ranks share experts that are divided"
             raise ValueError(f"{self.name}.sequence_parallel: {rule}, got false with expert={self.expert}")
         if self.async_tensor and not self.sequence_parallel:
@@ -340,8 +343,8 @@ class ParallelGrid(Strategy):
         named += f"; {self.schedule}" if self.schedule and self.pipeline > 1 else ""
         named += "; no sequence parallelism" if self.repeats > 1 else ""
         for axis in ("tensor", "expert"):
-            beside = getattr(self, f"async_{axis}") and getattr(self, axis) > 1
-            named += f"; async {axis} parallelism" if beside else ""
+            overlaps = getattr(self, f"async_{axis}") and getattr(self, axis) > 1
+            named += f"; async {axis} parallelism" if overlaps else ""
         if self.zero:
             copies = f" in each of {self.replicate} replicas" if self.replicate > 1 else ""
             named += f"; ZeRO-{self.zero}{copies}"
@@ -364,8 +367,7 @@ class ParallelGrid(Strategy):
 
     def to_json(self) -> dict[str, Any]:
         plain = {
-            name: getattr(self, name)
-            for name in (*DEGREES, "microbatches", "gpus_per_server", "stages", "recompute", "schedule", *DIVISION)
+            name: getattr(self, name) for name in (*DEGREES, "microbatches", "gpus_per_server", "stages", *OPTIONS)
         }
         return self._plan_fields(
             placement=self.layer_servers,
@@ -378,6 +380,11 @@ class ParallelGrid(Strategy):
     def layer_servers(self) -> dict[str, tuple[int, ...]]:
         """Return layer -> the servers of its stage."""
         return {layer: tuple(self.stage_servers(number)) for number, stage in enumerate(self.stages) for layer in stage}
+
+
+def may_share_experts(sequence_parallel: bool, tensor: int, expert: int) -> bool:
+    """Return whether tensor ranks may share experts that expert ranks divide: Megatron-LM's rule."""
+    return sequence_parallel or min(tensor, expert) == 1
 
 
 def units_of(

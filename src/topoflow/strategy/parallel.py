@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoflow.strategy.grid import ParallelGrid
+from topoflow.strategy.grid import OPTIONS, ParallelGrid
 from topoflow.strategy.placement import count_microbatches, servers_to_place
 from topoflow.strategy.schedules import stages_per_rank
 from topoflow.units import check_whole
@@ -31,7 +31,7 @@ class Parallel:
     at once without one. Each pipeline rank has ``virtual`` stages, or those that ``schedule`` needs. ZeRO (``zero``)
     divides the state among the data, context and expert ranks of each of ``replicate`` replicas. If
     ``sequence_parallel``, tensor ranks divide the positions of layers that they do not cut; if ``async_tensor`` or
-    ``async_expert``, collectives of these ranks run beside the compute of their pass.
+    ``async_expert``, collectives of these ranks overlap with the compute of their pass.
     """
 
     tensor: int = 1
@@ -76,16 +76,8 @@ class Parallel:
             microbatches=self._microbatches(job),
             gpus_per_server=job.gpus_per_server,
             stages=_stages(job, self.pipeline, virtual),
-            recompute=self.recompute,
-            zero=self.zero,
-            replicate=self.replicate,
-            prefetch=self.prefetch,
-            reduce_dtype=self.reduce_dtype,
-            schedule=self.schedule,
             bucket_bytes=self.bucket_bytes,
-            sequence_parallel=self.sequence_parallel,
-            async_tensor=self.async_tensor,
-            async_expert=self.async_expert,
+            **{name: getattr(self, name) for name in OPTIONS},
         )
 
     def divides(self, workload: LayerGraph) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from topoflow.strategy.grid import DIVISION, ZERO, ParallelGrid
+from topoflow.strategy.grid import OPTIONS, ZERO, ParallelGrid, may_share_experts
 from topoflow.strategy.parallel import Parallel, blocks, shardings, stage_slots
 from topoflow.strategy.placement import servers_to_place
 from topoflow.strategy.schedules import check_microbatches, stages_per_rank
@@ -26,7 +26,7 @@ MAX_MICROBATCHES_PER_STAGE = 8
 
 def degrees(workload: LayerGraph, grid: ParallelGrid) -> list[ParallelGrid]:
     """Return the grids of all degrees and microbatch counts that fit in memory; what else ``grid`` says stays."""
-    same = {name: getattr(grid, name) for name in ("virtual", "recompute", "schedule", "bucket_bytes", *DIVISION)}
+    same = {name: getattr(grid, name) for name in ("virtual", "bucket_bytes", *OPTIONS)}
     return [
         choice.place(workload, grid.servers) for choice in parallel_choices(workload, grid.servers, Parallel(**same))
     ]
@@ -110,7 +110,7 @@ def _degrees(workload: LayerGraph, servers: int, base: Parallel) -> Iterator[Par
             for context in _divisors(ranks // tensor, positions):
                 for expert in _divisors(ranks // tensor // context, experts):
                     even = _even(workload.gpus_per_server, tensor, context, expert)
-                    if even and (base.sequence_parallel or min(tensor, expert) == 1):
+                    if even and may_share_experts(base.sequence_parallel, tensor, expert):
                         yield replace(
                             base,
                             tensor=tensor,

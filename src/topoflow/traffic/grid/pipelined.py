@@ -264,11 +264,11 @@ class _Iteration:
         ends = exchange.none(2)
         if hidden:
             ends[servers, 0] = begin = tasks.compute(Label(f"begin {stem}", True, rest), servers, 0.0)
-            beside = _in_turn(exchange, hidden, ends, f"hidden {stem}", rest)
+            overlapping = _in_turn(exchange, hidden, ends, f"hidden {stem}", rest)
         ends[servers, 0] = computes = tasks.compute(Label(stem, True, rest), servers, work.seconds)
         if hidden:
             tasks.wait(computes, begin)
-            ends = np.concatenate([ends, beside], axis=1)
+            ends = np.concatenate([ends, overlapping], axis=1)
         ends = _in_turn(exchange, exposed, ends, stem, rest)[servers]
         if work.launch > work.seconds:  # the GPU waits for its host, which launches the collectives too
             label, seconds = Label(f"launches {stem}", rest=rest), work.launch - work.seconds
@@ -281,7 +281,7 @@ class _Iteration:
     def _calls(
         self, stage: int, kind: str, layers: slice | None, work: PassWork
     ) -> tuple[list[CallsOfGroups], list[CallsOfGroups]]:
-        """Return the collectives of a pass that run beside its compute, and those that follow it."""
+        """Return the collectives of a pass that overlap with its compute, and those that follow it."""
         hidden, exposed = list[CallsOfGroups](), list[CallsOfGroups]()
         for kind_of, sizes in (*self._gathered_input(stage, kind, layers), *work.sent.items()):
             groups = self.groups.get((self.grid.stage_ranks[stage], kind_of))
@@ -289,9 +289,9 @@ class _Iteration:
                 continue
             part = hidden_part(self.workload, self.grid, kind_of)
             for bytes, calls in sizes.items():
-                beside = int(part * calls)
-                hidden.append(CallsOfGroups(kind_of, bytes, beside, groups))
-                exposed.append(CallsOfGroups(kind_of, bytes, calls - beside, groups))
+                overlapping = int(part * calls)
+                hidden.append(CallsOfGroups(kind_of, bytes, overlapping, groups))
+                exposed.append(CallsOfGroups(kind_of, bytes, calls - overlapping, groups))
         return [calls for calls in hidden if calls.calls], [calls for calls in exposed if calls.calls]
 
     def _gathered_input(self, stage: int, kind: str, layers: slice | None) -> list[tuple[str, Calls]]:

@@ -20,7 +20,7 @@ per pass:
     in_nodes        each of these nodes, min(M, N, top_k) * hidden, and at the same time, from there, to the experts,
                     top_k * hidden (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, sections 2.1.2 and 3.2.2)
 
-With ``async_tensor`` and ``async_expert`` as many of these as ``hidden_part`` says run beside the compute of the pass.
+With ``async_tensor`` and ``async_expert``, ``hidden_part`` of these overlaps with the compute of the pass.
 
 The router is assumed to be balanced: all experts get equally many tokens.
 """
@@ -171,7 +171,7 @@ def _sent(workload: LayerGraph, grid: ParallelGrid, cuts: Sequence[Sharding]) ->
 
 
 def hidden_part(workload: LayerGraph, strategy: ParallelGrid | Parallel, kind: str) -> float:
-    """Return the part of the collectives of a ``kind`` that runs beside the compute of their pass.
+    """Return the part of the collectives of a ``kind`` that overlaps with the compute of their pass.
 
     With ``async_tensor``, each is cut into the parts of single ranks, which are sent while others are multiplied
     (TransformerEngine's userbuffers; PyTorch's asynchronous tensor parallelism, ``torch.ops.symm_mem``). With
