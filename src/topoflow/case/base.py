@@ -188,7 +188,7 @@ class Case(Deferred):
         return self._tariffs.cost_of_step(self.cost, self.power, seconds)
 
     def goodput(self, seconds: float, compute: float) -> float | None:
-        """Return the share of new training in a run of weeks whose steps take ``seconds``, of which GPUs ``compute``.
+        """Return the share of new training in weeks of steps that take ``seconds``, ``compute`` of which GPUs compute.
 
         None without nodes, or for a job whose weights are not known.
         """
